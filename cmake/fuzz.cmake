@@ -1,0 +1,12 @@
+# tests/fuzz/NAME_fuzz.cc -> fuzz/NAME_fuzz, one program each. Its seeds: tests/fuzz/corpus/NAME/.
+add_custom_target(kvferry_fuzzers)
+file(GLOB fuzzers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cc")
+foreach(source IN LISTS fuzzers)
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(${name} "${source}")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE kvferry_testkit kvferry_sim kvferry_runtime)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+  add_dependencies(kvferry_fuzzers ${name})
+endforeach()

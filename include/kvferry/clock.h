@@ -1,0 +1,19 @@
+// Where time enters. Only shells own a Clock; the core is handed TimePoints.
+#pragma once
+
+#include "kvferry/types.h"
+
+namespace kvferry {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() noexcept = 0;           // any thread
+};
+
+class SystemClock final : public Clock {          // CLOCK_MONOTONIC
+ public:
+  TimePoint now() noexcept override;
+};
+
+}  // namespace kvferry
