@@ -27,12 +27,13 @@ ARROWS = {
     "transport": WING,
     "bootstrap": WING,
     "observe": WING,
-    "replay": {"api", "base"},
+    "conformance": {"api", "base", "transport"},
+    "replay": SHELL | {"runtime"},
     "runtime": SHELL,
     "testkit": SHELL | {"runtime"},
     "bindings": SHELL | {"runtime"},
     "sim": PURE,
-    "cli": SHELL | {"runtime", "testkit", "sim", "replay"},
+    "cli": SHELL | {"runtime", "testkit", "sim", "replay", "conformance"},
     "simcli": PURE | {"config", "sim"},
 }
 

@@ -175,8 +175,9 @@ void copy_stream(void* dst, const void* src, std::size_t n) noexcept {
 void copy_fence() noexcept {
 #if defined(__x86_64__)
   _mm_sfence();
-#endif
+#else
   std::atomic_thread_fence(std::memory_order_release);
+#endif
 }
 
 }  // namespace kvferry

@@ -40,7 +40,7 @@ Environment read_environment() {
   Environment out;
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const char* equals = std::strchr(*at, '=');
-    if (equals != nullptr) out.emplace(std::string(*at, equals), equals + 1);
+    if (equals != nullptr) out.emplace(std::string(*at, static_cast<std::size_t>(equals - *at)), equals + 1);
   }
   return out;
 }
@@ -105,8 +105,7 @@ void add_replay(CLI::App& app, Action& action) {
       ->capture_default_str();
   sub->add_option("--kill", o->kills,
                   "ROLE[.i]@SECONDS[:restart] or ROLE[.i]@room:N[:restart]; may be repeated")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   sub->add_option("--seed", o->seed, "free lists, aborts and contents are drawn from it")
       ->capture_default_str();
   sub->add_flag("--json", o->json, kJson);
@@ -146,7 +145,7 @@ void add_bootstrap(CLI::App& app, Action& action, const Environment& environment
   sub->add_option("--listen", *listen,
                   "HOST:PORT; port 0: any free one, it is printed; default: bootstrap.listen");
   sub->add_option("--file", o->config.file, kConfigFile);
-  sub->add_option("--set", o->config.sets, kSet)->expected(1)->take_all();
+  sub->add_option("--set", o->config.sets, kSet)->allow_extra_args(false);
   sub->add_flag("--json", o->json, "a JSON line when it listens, and the counters as the last line");
   o->config.environment = environment;
   sub->callback([o, listen, sub, &action] {
@@ -160,7 +159,7 @@ void add_config(CLI::App& app, Action& action, const Environment& environment) {
                           "KVFERRY_DEADLINES_DRAIN=3s kvferry config --file kvferry.toml --json");
   const auto o = std::make_shared<ConfigOptions>();
   sub->add_option("--file", o->file, kConfigFile);
-  sub->add_option("--set", o->sets, kSet)->expected(1)->take_all();
+  sub->add_option("--set", o->sets, kSet)->allow_extra_args(false);
   sub->add_flag("--json", o->json, kJson);
   o->environment = environment;
   sub->callback([o, &action] { action = [o] { return run_config(*o); }; });
@@ -175,19 +174,37 @@ void add_simulation(CLI::App& app) {
 }
 
 int usage_error(const CLI::App& app, const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
+  const std::string line = text.substr(0, text.find('\n'));
   std::string verb;
   for (const CLI::App* sub : app.get_subcommands()) verb = " " + sub->get_name();
   std::fprintf(stderr, "kvferry%s: %s; see kvferry%s --help\n", verb.c_str(), line.c_str(), verb.c_str());
   return 2;
 }
 
+// CLI11 would only say that a subcommand is missing.
+bool unknown_command(const CLI::App& app, const std::string& verb, std::string& why) {
+  if (verb.empty() || verb.front() == '-') return false;
+  std::string all;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    if (sub->get_name() == verb) return false;
+    all += (all.empty() ? "" : ", ") + sub->get_name();
+  }
+  why = "\"" + verb.substr(0, 64) + "\" is no command; the commands are " + all;
+  return true;
+}
+
+std::string all_examples(const CLI::App& app) {
+  std::string out = "Examples:\n";
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    const std::string footer = sub->get_footer();
+    out += footer.substr(footer.find('\n') + 1) + "\n";
+  }
+  return out + "\nExit status: 0 promises kept, 1 one was broken, 2 usage, 3 environment.";
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"kvferry moves KV cache between prefill and decode processes"};
   app.name("kvferry");
-  app.footer(
-      "Exit status: 0 promises kept, 1 one was broken, 2 usage, 3 environment.\n"
-      "Example:\n  kvferry demo --mover tcp");
   app.set_version_flag("--version", std::string("kvferry ") + KVFERRY_VERSION);
   app.require_subcommand(1);
   const Environment environment = read_environment();
@@ -198,6 +215,9 @@ int parse_and_run(int argc, char** argv) {
   add_conformance(app, action);
   add_bootstrap(app, action, environment);
   add_config(app, action, environment);
+  app.footer(all_examples(app));
+  std::string why;
+  if (unknown_command(app, argc > 1 ? argv[1] : "", why)) return usage_error(app, why);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

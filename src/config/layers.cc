@@ -15,7 +15,7 @@ tl::unexpected<Error> unknown(std::string_view kind, std::string_view name, std:
                               std::string_view nearest) {
   std::string why = "is no setting";
   if (!nearest.empty()) why += "; did you mean " + std::string(nearest) + "?";
-  why += " `kvferry config` lists them all";
+  why += nearest.empty() ? "; `kvferry config` lists them all" : " `kvferry config` lists them all";
   return fail(Code::kUsage, Who::kConfig, Next::kAfterFix,
               std::string(kind) + " " + std::string(name.substr(0, 128)) + " (" + std::string(origin) + ")",
               std::move(why));

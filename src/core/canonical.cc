@@ -62,7 +62,7 @@ void write_room(Writer& w, const Room& r) {
 
 void write_peer(Writer& w, const Peer& p) {
   w << p.id << p.life_id << p.life << p.link << p.their_session << p.told_session << p.answered << p.refused << p.added
-    << p.ready << p.fencing << p.fenced << p.fence_failed << p.path << p.next_number << p.seen.base() << p.parked << p.ops;
+    << p.ready << p.fencing << p.fenced << p.fence_failed << p.path << p.their_path << p.path_error.code << p.early_offers.size() << p.next_number << p.seen.base() << p.parked << p.ops;
   p.seen.each([&](std::uint64_t n) { w << n; });
   w << std::uint64_t{0};
   p.sealed.each([&](std::uint64_t n) { w << n; });
@@ -95,7 +95,7 @@ void Engine::State::canonical(std::string& bytes) const {
   for (const auto& [id, p] : peers) write_peer(w, p);
   w << links.size();
   for (const auto& [id, l] : links) w << id << l.peer << l.endpoint << l.dialled << (l.bad > 0);
-  for (const Endpoint& e : endpoints) w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size();
+  for (const Endpoint& e : endpoints) w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size() << e.tells.size();
   w << ops.size();
   for (const auto& [id, op] : ops) w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
   for (const LoanRec& l : loans) w << l.serial << l.grant << l.room << l.holds << l.revoking;

@@ -53,6 +53,7 @@ void Engine::State::dues(const Peer& p, std::vector<Due>& due) const {
     due.push_back({"grace", p.down_at + paused + d.grace});
     return;
   }
+  if (!p.path_error.ok() && p.answered) due.push_back({"path", p.path_due});
   if (!p.answered) due.push_back({"hello", p.hello_due});
   due.push_back({"silence", p.heard + paused + d.heartbeat * d.heartbeats_missed});
   if (p.answered) due.push_back({"heartbeat", p.ping_due});
@@ -69,7 +70,8 @@ void Engine::State::dues(const Endpoint& e, std::vector<Due>& due) const {
     return;
   }
   const Peer* p = find_peer(e.peer);
-  if (e.wanted > 0 || (p != nullptr && p->life == Peer::Life::kDown)) due.push_back({"redial", e.redial_at});
+  const bool telling = std::any_of(e.tells.begin(), e.tells.end(), [this](const auto& t) { return t.until > now; });
+  if (e.wanted > 0 || telling || (p != nullptr && p->life == Peer::Life::kDown)) due.push_back({"redial", e.redial_at});
 }
 
 namespace {
@@ -213,6 +215,7 @@ void Engine::State::peer_due(Peer& p, const Due& due) {
     return send(p, wire::Ping{1, false, floor_of(p)});
   }
   if (name == "resend") resend(p, false);
+  if (name == "path") new_path(p);
 }
 
 void Engine::State::endpoint_due(std::uint32_t index, const Due& due) {

@@ -170,6 +170,7 @@ void Engine::State::on(const in::GrantPages& i) {
   }
   r->granted = true;
   r->spec = i.spec;
+  std::erase_if(r->spec.pages, [](const PageRun& run) { return run.count == 0; });
   r->granted_at = acc();
   r->grant_fired = i.spec.event.value == 0 || mut(Mutant::kGrantEventIgnored);
   if (!lend_pages(*r, why)) {
@@ -201,6 +202,7 @@ void Engine::State::on(const in::Push& i) {
   }
   Chunk c;
   c.spec = i.chunk;
+  std::erase_if(c.spec.pages, [](const PageRun& run) { return run.count == 0; });
   c.first_token = r->pushed_tokens;
   c.fired = i.chunk.event.value == 0 || mut(Mutant::kEventIgnored);
   r->pushed_tokens += i.chunk.tokens;
@@ -403,18 +405,22 @@ void Engine::State::on(const in::PeerReady& i) {
   if (!i.error.ok()) {
     Cause c = i.error;
     c.what = "peer " + p->name + "@" + p->endpoint + " over " + mover_of(*p).name;
-    p->refused = true;
-    p->refusal = c;
+    p->path_error = c;
+    p->path_due = now + cfg.deadlines.redial_most;
     fail_rooms_of(*p, c);
+    arm(*p);
     return;
   }
   p->ready = true;
+  p->path_error = {};
+  const auto early = std::move(p->early_offers);
+  p->early_offers.clear();
+  for (const auto& o : early) on_offer(*p, o);
   std::vector<GrantNumber> numbers;
   for (const auto& [n, g] : p->in) numbers.push_back(n);
   for (const GrantNumber n : numbers) {
     if (const auto g = p->in.find(n); g != p->in.end()) advance(*p, g->second);
   }
-  // Offers that came before the mover was ready are said again by their owner; ask for nothing.
 }
 
 void Engine::State::on(const in::MoverPeerLost& i) {

@@ -110,7 +110,7 @@ void Engine::State::on(const in::LinkDown& i) {
   if (link.endpoint.value < endpoints.size()) {
     Endpoint& e = endpoints[link.endpoint.value];
     const Peer* p = find_peer(e.peer);
-    if (e.wanted > 0 || (p != nullptr && p->life != Peer::Life::kDead)) {
+    if (e.wanted > 0 || !e.tells.empty() || (p != nullptr && p->life != Peer::Life::kDead)) {
       if (link.peer.value == 0) e.redial_at = now + cfg.deadlines.redial_first;   // it never said HELLO: do not spin
       dial(e, link.endpoint.value);
     }
@@ -301,6 +301,7 @@ void Engine::State::now_agreed(Peer& p) {
   resend(p, true);
   for (Endpoint& e : endpoints) {
     if (e.peer != p.id) continue;
+    tell_now(p, e);
     const auto waiters = e.waiters;
     for (const Handle h : waiters) {
       Room* r = find(h);
@@ -312,6 +313,7 @@ void Engine::State::now_agreed(Peer& p) {
         r = find(h);
         if (r == nullptr || r->failing) break;
       }
+      if (r != nullptr && r->granted) emit_grants(*r);
     }
   }
 }
@@ -465,12 +467,34 @@ void Engine::State::fenced(Peer& p) {
   for (auto& [n, g] : p.in) {
     if (Leg* leg = leg_of(g); leg != nullptr) leg->evidence = true;
   }
-  if (!dead && !p.refused) {
-    // A live peer: the next path. Rooms of the old one have failed; new grants name the new one.
-    emit(out::AddPeer{p.id, p.mover, p.description});
-    p.ready = false;
-  }
+  if (!dead && !p.refused) new_path(p);   // its rooms have failed; new grants name the new path
   sweep.push_back(p.id);
+}
+
+void Engine::State::new_path(Peer& p) {
+  p.ready = false;
+  p.path_error = {};
+  emit(out::DropPeer{p.id, p.mover});
+  emit(out::AddPeer{p.id, p.mover, p.description});
+}
+
+// A receiver's room that ended before its prefill rank was known: the rank is told when it says HELLO.
+void Engine::State::tell_later(const Room& r, const Leg& leg, const Cause& cause) {
+  if (leg.endpoint.value >= endpoints.size()) return;
+  Endpoint& e = endpoints[leg.endpoint.value];
+  std::erase_if(e.tells, [this](const Endpoint::Tell& t) { return t.until <= now; });
+  if (e.tells.size() >= cfg.limits.grant_window) return;
+  e.tells.push_back({r.id, r.tag, r.leg_index, cause, r.created + cfg.deadlines.handshake});
+}
+
+void Engine::State::tell_now(Peer& p, Endpoint& e) {
+  const auto tells = std::move(e.tells);
+  e.tells.clear();
+  for (const auto& t : tells) {
+    if (t.until <= now) continue;
+    const GrantNumber number = p.next_number++;
+    owe(p, {kind_of<wire::Revoke>(), number, 0}, wire::Revoke{number, t.room, t.tag, t.leg, t.cause});
+  }
 }
 
 void Engine::State::drop_if_gone(PeerId id) {

@@ -58,8 +58,8 @@ void Engine::State::open_receiver(Room& r, const in::Open& i) {
 void Engine::State::attach_leg(Room& r, Leg& leg, Peer& p) {
   if (leg.peer.value != 0 || r.failing || r.terminal) return;
   leg.peer = p.id;
-  if (p.refused) {
-    fail_room(r, p.refusal, &leg);
+  if (p.refused || !p.path_error.ok()) {
+    fail_room(r, p.refused ? p.refusal : p.path_error, &leg);
     return;
   }
   join(r);
@@ -115,8 +115,7 @@ GrantNumber Engine::State::floor_of(const Peer& p) const {
 
 // Rule 1: the leg is lent in the very step that emits its GRANT.
 void Engine::State::emit_grant(Peer& p, Room& r, Leg& leg) {
-  if (!agreed(p) && !p.answered) return;
-  if (rekey_wanted) return;
+  if (p.life == Peer::Life::kDead || rekey_wanted) return;
   if (p.out.size() >= p.max_live_grants) {
     fail_room(r, cause_of(Code::kExhausted, Who::kPeer, Next::kRetry, r,
                           "live grants " + std::to_string(p.out.size()) + " reach what " + p.name + " accepts (" +
@@ -496,7 +495,11 @@ void Engine::State::on_offer(Peer& p, const wire::Offer& o) {
     owe(p, {kind_of<wire::Release>(), o.grant, o.chunk}, wire::Release{o.grant, o.chunk, o.ticket.loan});
     return;
   }
-  if (proof.state == Leg::Proof::State::kReading || !p.ready) return;   // said again by its owner
+  if (proof.state == Leg::Proof::State::kReading) return;
+  if (!p.ready) {   // else it would be said again only after resend_first
+    if (p.early_offers.size() < cfg.limits.ops_in_flight) p.early_offers.push_back(o);
+    return;
+  }
   Cause why;
   if (!check_offer(*r, *leg, p, o, why)) {
     fail_room(*r, why);

@@ -165,8 +165,12 @@ struct Peer {
   std::uint32_t mover = 0;
   bool has_mover = false;
   bool added = false, ready = false;
+  Error path_error;            // why the mover cannot reach it at present; said again at path_due
+  TimePoint path_due;
+  std::vector<wire::Offer> early_offers;   // came before the mover was ready
   bool fencing = false, fenced = false, fence_failed = false, dropped = false;
-  std::uint32_t path = 0;
+  std::uint32_t path = 0;       // our path generation towards them: named in our GRANTs
+  std::uint32_t their_path = 0; // the newest that their GRANTs named
   PairPlan plan;
   std::uint32_t max_live_grants = 0, grant_window = 0;
   std::vector<std::byte> description;
@@ -210,6 +214,14 @@ struct Endpoint {
   TimePoint redial_at;
   Duration backoff{0};
   Error last_error;
+  struct Tell {                // a room that ended before its peer was known here
+    RoomId room;
+    Tag tag;
+    std::uint32_t leg = 0;
+    Cause cause;
+    TimePoint until;
+  };
+  std::vector<Tell> tells;
   std::vector<Handle> waiters; // rooms with an Idle leg to this endpoint
   TimerSlot timer;
 };

@@ -209,9 +209,12 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
     settle_grant(*p, leg.number);
     return;
   }
-  if (p == nullptr) return;
+  if (p == nullptr) {
+    if (idle && r.registered) tell_later(r, leg, told);
+    return;
+  }
   if (idle) {
-    if (agreed(*p) && !mut(Mutant::kIdleLegUntold)) {
+    if (p->life != Peer::Life::kDead && !mut(Mutant::kIdleLegUntold)) {
       leg.number = p->next_number++;
       owe(*p, {kind_of<wire::Revoke>(), leg.number, 0},
           wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});

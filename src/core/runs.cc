@@ -29,6 +29,11 @@ void RunCursor::pair(const PageRuns& walked, const PageRuns& other, bool walked_
   for (const auto& o : other) {
     std::uint32_t done = 0;
     while (done < o.count && run_ < walked.size()) {
+      if (walked[run_].count == used_) {   // an empty run
+        ++run_;
+        used_ = 0;
+        continue;
+      }
       const std::uint32_t take = std::min(o.count - done, walked[run_].count - used_);
       const std::uint32_t mine = walked[run_].first + used_;
       const std::uint32_t theirs = o.first + done;

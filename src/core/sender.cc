@@ -61,7 +61,6 @@ bool Engine::State::answer_repeated(Peer& p, const wire::Grant& g) {
 
 void Engine::State::on_grant(Peer& p, const wire::Grant& g) {
   p.seen.raise(g.floor);
-  if (!p.has_mover) return;
   if (p.seen.above(g.number) || g.parts == 0 || g.parts > cfg.limits.grant_parts || g.part >= g.parts) {
     return refuse_from(p, "GRANT beyond the window or with bad parts");
   }
@@ -81,8 +80,10 @@ void Engine::State::on_grant(Peer& p, const wire::Grant& g) {
   for (auto& pages : in.part_pages) in.grant.pages.insert(in.grant.pages.end(), pages.begin(), pages.end());
   in.part_pages.clear();
   p.seen.set(g.number);
-  const bool stale_path = g.path != p.path;
-  if (stale_path) return refuse_grant(p, g.number, lost_cause(p, "GRANT of an older path"));
+  if (p.refused) return refuse_grant(p, g.number, p.refusal);
+  if (!p.path_error.ok()) return refuse_grant(p, g.number, p.path_error);
+  if (g.path < p.their_path) return refuse_grant(p, g.number, lost_cause(p, "GRANT of an older path"));
+  p.their_path = g.path;
   take_grant(p, in);
 }
 

@@ -213,6 +213,9 @@ struct Engine::State {
   void fence_peer(Peer&);
   void fenced(Peer&);
   void refuse_from(Peer&, const char* what);
+  void new_path(Peer&);
+  void tell_later(const Room&, const Leg&, const Cause&);
+  void tell_now(Peer&, Endpoint&);
   void drop_if_gone(PeerId);
   Cause lost_cause(const Peer&, const std::string& evidence) const;
 

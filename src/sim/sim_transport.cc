@@ -121,9 +121,7 @@ SimTransport::LoanRecord* SimTransport::find_loan(LifeIndex at, LoanId id) {
 void SimTransport::revoke(LifeIndex at, LoanId id) {
   LoanRecord* loan = find_loan(at, id);
   if (loan == nullptr) return;
-  loan->recalled = true;
-  // The lease word dies at once; a placing process may be inside a frame and stops when Revoked is said.
-  if (loan->access == Access::kRead && mutant_ != MoverMutant::kRevokeKeepsWord) loan->live = false;
+  loan->recalled = true;  // the contract promises nothing before Revoked is said: until then the loan works
 }
 
 void SimTransport::finish_revoke(LifeIndex at, LoanId id, Effects& effects) {

@@ -39,7 +39,6 @@ void World::next_step(OpIndex i) {
   const SimOp& op = mover_.ops()[i];
   if (!op.used) return;
   const Duration l = scenario_.latency;
-  if (mover_.can_arrive(i)) plan_step(i, MoverStep::kArrive, between(Duration{0}, l));
   if (mover_.can_complete(i)) return plan_step(i, MoverStep::kComplete, between(Duration{0}, l));
   if (mover_.can_quiesce(i)) return plan_step(i, MoverStep::kQuiesce, between(Duration{0}, rng_.chance(0.5) ? Duration{0} : l));
 }
@@ -60,6 +59,7 @@ void World::mover_step(OpIndex i, MoverStep step, std::uint64_t id) {
       return plan_step(i, MoverStep::kFail, between(Duration{0}, l * 4));
     case MoverStep::kLand:
       mover_.land(i, ~0U, laws_);
+      if (mover_.can_arrive(i)) plan_step(i, MoverStep::kArrive, between(Duration{0}, l));
       next_step(i);
       return;
     case MoverStep::kArrive: mover_.arrive(i, effects_); return run_effects();

@@ -35,7 +35,7 @@ void Net::detach(const std::string& manager, NetChannel* channel) {
     if (end.manager == manager) others.push_back(other);
   }
   for (const NetEnd& other : others) {
-    unlink(other);
+    unlink(other, latest_);
     down(other, "connection reset by peer", ECONNRESET, latest_);
   }
 }
@@ -97,7 +97,7 @@ void Net::close(const std::string& from, LinkId link, TimePoint now) {
   const auto found = links_.find(NetEnd{from, link});
   if (found == links_.end()) return;
   const NetEnd other = found->second;
-  unlink(other);
+  unlink(other, now);
   down(other, "closed by peer", 0, now);
 }
 
@@ -108,7 +108,7 @@ void Net::cut(const std::string& a, const std::string& b) {
     if ((end.manager == a && other.manager == b) || (end.manager == b && other.manager == a))
       ends.push_back(end);
   }
-  for (const NetEnd& end : ends) unlink(end);
+  for (const NetEnd& end : ends) unlink(end, std::nullopt);
   for (const NetEnd& end : ends) down(end, "connection timed out", ETIMEDOUT, latest_);
 }
 
@@ -152,7 +152,7 @@ void Net::down(const NetEnd& to, std::string why, std::int32_t status, TimePoint
   post(to, ChannelEvent{ChannelEvent::Kind::kDown, to.link, {}, std::move(error), {}}, at);
 }
 
-void Net::unlink(const NetEnd& end) {
+void Net::unlink(const NetEnd& end, std::optional<TimePoint> arrived) {
   const auto found = links_.find(end);
   if (found == links_.end()) return;
   const NetEnd other = found->second;
@@ -162,7 +162,8 @@ void Net::unlink(const NetEnd& end) {
     const auto box = mail_.find(side.manager);
     if (box == mail_.end()) continue;
     counts_.dropped += std::erase_if(box->second, [&](const auto& mail) {
-      return mail.second.link == side.link && mail.second.kind == ChannelEvent::Kind::kFrame;
+      return mail.second.link == side.link && mail.second.kind == ChannelEvent::Kind::kFrame &&
+             (side != end || !arrived || mail.first.first > *arrived);
     });
   }
 }

@@ -52,7 +52,8 @@ class Net {
   bool is_cut(const std::string& a, const std::string& b) const;
   void post(const NetEnd& to, ChannelEvent event, TimePoint at);
   void down(const NetEnd& to, std::string why, std::int32_t status, TimePoint at);
-  void unlink(const NetEnd& end);       // both directions; frames on their way are lost
+  // Both directions. What `end` was sent until `arrived` is still read, as behind a closed socket; the rest is lost.
+  void unlink(const NetEnd& end, std::optional<TimePoint> arrived);
   FrameRule* rule_for(const std::string& from, const std::string& to, std::span<const std::byte> frame);
 
   std::map<std::string, NetChannel*> channels_;

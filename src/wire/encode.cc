@@ -240,6 +240,7 @@ Offset<void> Writing::operator()(const Hello& h) {
   t.add_major(h.major);
   t.add_minor(h.minor);
   t.add_draining(h.draining);
+  t.add_ask(h.ask);
   return t.Finish().Union();
 }
 
@@ -332,6 +333,7 @@ Offset<void> Writing::operator()(const Offer& o) {
   t.add_state_slots(states);
   t.add_manifest(sum);
   t.add_chunk(o.chunk);
+  t.add_first_token(o.first_token);
   t.add_tokens(o.tokens);
   t.add_aux_slot(o.aux_slot);
   t.add_last(o.last);

@@ -11,6 +11,7 @@ bool Reading::read(const fb::Hello& t, Hello& out) {
   out.minor = t.minor();
   out.session = t.session();
   out.answers = t.answers();
+  out.ask = t.ask();
   return text(t.name(), "name", out.name) && (out.major != kMajor || hello_rest(t, out));
 }
 

@@ -78,8 +78,8 @@ TEST_P(Conformance, Holds) {
   EXPECT_EQ(verdict.kind, Verdict::Kind::kHeld) << GetParam().check.promise << "\n" << verdict.text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Movers, Conformance, testing::ValuesIn(cases()), [](const testing::TestParamInfo<Case>& info) {
-  return info.param.spec.label + "_" + info.param.check.name;
+INSTANTIATE_TEST_SUITE_P(Movers, Conformance, testing::ValuesIn(cases()), [](const testing::TestParamInfo<Case>& param) {
+  return param.param.spec.label + "_" + param.param.check.name;
 });
 
 }  // namespace

@@ -49,6 +49,7 @@ Hello hello(const std::string& name, const std::string& endpoint, std::uint32_t 
   Hello h;
   h.session = 1;
   h.answers = answers;
+  h.ask = true;
   h.capabilities = 5;
   h.name = name;
   h.endpoint = endpoint;
@@ -101,6 +102,7 @@ Offer offer() {
   o.grant = 77;
   o.chunk = 2;
   o.ticket = {{5, 33}, 0x1020304050607080};
+  o.first_token = 2048;
   o.tokens = 2048;
   o.bytes = 134218240;
   o.pages = {{0, 128}};
@@ -146,23 +148,31 @@ class Room {
  public:
   Room(std::string file, std::string title) : out_{std::move(file), std::move(title), {}} {}
 
-  void decode(std::string about, Body body, std::uint32_t session = 1) {
-    say("decode-0", "prefill-0", std::move(about), {{kDecode, kPrefill, session}, std::move(body)});
+  void decode(std::string about, Body body) {
+    say("decode-0", "prefill-0", std::move(about), {{kDecode, kPrefill, 1}, std::move(body)});
   }
-  void prefill(std::string about, Body body, std::uint32_t session = 1) {
-    say("prefill-0", "decode-0", std::move(about), {{kPrefill, kDecode, session}, std::move(body)});
+  void prefill(std::string about, Body body) {
+    say("prefill-0", "decode-0", std::move(about), {{kPrefill, kDecode, 1}, std::move(body)});
   }
+  // Both sides speak first; whoever has read the other's session answers it, and asks until its own was
+  // answered.
   void greet() {
+    say("prefill-0", "decode-0", "first word; the other life is not known yet",
+        {{kPrefill, {}, 1}, plain_hello("prefill-0", "10.0.0.5:8998", 0, true)});
     say("decode-0", "prefill-0", "first word; the other life is not known yet",
-        {{kDecode, {}, 0}, plain_hello("decode-0", "10.0.0.9:8998", 0)});
-    prefill("answers session 1", plain_hello("prefill-0", "10.0.0.5:8998", 1), 0);
-    decode("answers session 1: both agree", plain_hello("decode-0", "10.0.0.9:8998", 1), 0);
+        {{kDecode, {}, 1}, plain_hello("decode-0", "10.0.0.9:8998", 0, true)});
+    decode("answers session 1, asks for an answer", plain_hello("decode-0", "10.0.0.9:8998", 1, true));
+    prefill("answers session 1, asks for an answer", plain_hello("prefill-0", "10.0.0.5:8998", 1, true));
+    prefill("has its answer: both agree", plain_hello("prefill-0", "10.0.0.5:8998", 1, false));
+    decode("has its answer: both agree", plain_hello("decode-0", "10.0.0.9:8998", 1, false));
   }
   Transcript take() { return std::move(out_); }
 
  private:
-  static Hello plain_hello(const std::string& name, const std::string& endpoint, std::uint32_t answers) {
+  static Hello plain_hello(const std::string& name, const std::string& endpoint, std::uint32_t answers,
+                           bool ask) {
     Hello h = hello(name, endpoint, answers);
+    h.ask = ask;
     h.draining = false;
     h.capabilities = 0;
     h.rank = 0;
@@ -225,11 +235,11 @@ Transcript pull_room() {
   o.bytes = 262144;
   o.pages = {{500, 2}};
   room.prefill("chunk 0: two source pages", o);
-  room.decode("received", Ack{What::kOffer, 1, 0, false, Outcome::kLive});
-  room.decode("chunk 0 was taken", Release{1, 0, {3, 17}});
-  room.prefill("its pages are free", Ack{What::kRelease, 1, 0, false, Outcome::kLive});
+  room.decode("chunk 0 was taken; this answers the OFFER too", Release{1, 0, {3, 17}});
+  room.prefill("its pages are free", Ack{What::kRelease, 1, 0, false, Outcome::kUnknown});
   o.chunk = 1;
   o.ticket = {{4, 18}, 0x1020304050607081};
+  o.first_token = 32;
   o.tokens = 8;
   o.bytes = 131584;
   o.pages = {{12, 1}};
@@ -237,9 +247,10 @@ Transcript pull_room() {
   o.last = true;
   o.manifest = two_chunks();
   room.prefill("chunk 1, the last: one page, the aux slot and the manifest", o);
-  room.decode("received", Ack{What::kOffer, 1, 1, false, Outcome::kLive});
   room.decode("chunk 1 was taken; the leg is sealed", Release{1, 1, {4, 18}});
-  room.prefill("its pages are free", Ack{What::kRelease, 1, 1, false, Outcome::kSealed});
+  room.prefill("its pages are free", Ack{What::kRelease, 1, 1, false, Outcome::kUnknown});
+  room.prefill("every chunk was taken", Done{1, two_chunks()});
+  room.decode("sealed already", Ack{What::kDone, 1, 0, true, Outcome::kSealed});
   return room.take();
 }
 

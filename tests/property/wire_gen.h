@@ -131,6 +131,7 @@ inline wire::Hello hello() {  // of our major: of others only a part is read
   h.host_id = text();
   h.pid = number<std::uint64_t>();
   h.rank = number<std::uint32_t>();
+  h.ask = any<bool>();
   h.draining = any<bool>();
   h.max_live_grants = number<std::uint32_t>();
   h.grant_window = number<std::uint32_t>();
@@ -165,6 +166,7 @@ inline wire::Offer offer() {
   o.grant = number<std::uint64_t>();
   o.chunk = number<std::uint32_t>();
   o.ticket = ticket();
+  o.first_token = number<std::uint32_t>();
   o.tokens = number<std::uint32_t>();
   o.bytes = number<std::uint64_t>();
   o.pages = pages();

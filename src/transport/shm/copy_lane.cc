@@ -14,9 +14,11 @@ namespace kvferry::shm {
 
 namespace {
 
-constexpr std::uint64_t kSlice = 64ULL << 10;      // the clock is read about once for this many bytes
+constexpr std::uint64_t kSlice = 256ULL << 10;      // the clock is read about once for this many bytes
 constexpr std::uint64_t kPieceCost = 256;          // what one piece counts beside its bytes
 constexpr std::uint64_t kSmallOp = 64ULL << 10;    // at most this: a small operation
+constexpr std::size_t kAhead = 4;                  // lines of the next piece that are asked for early
+constexpr std::size_t kBatch = 64;                 // pieces that are walked before they are copied
 constexpr std::size_t kGather = 64;                // pieces of one process_vm_readv
 
 std::string subject(OpId op) { return "shm operation " + std::to_string(op.value); }
@@ -111,17 +113,37 @@ bool CopyLane::run(Op& op, Budget& budget, Error& error) {
   return true;
 }
 
-// True when it copied something or the budget is spent; false: the next piece is foreign.
+// True when it copied something or the budget is spent; false: the next piece is foreign. Works in batches: the walk over
+// the pieces is kept away from the copies, so that the processor can overlap them, and the next source is asked for early.
 bool CopyLane::copy_mapped(Op& op, Budget& budget) {
+  struct Step {
+    std::byte* to;
+    const std::byte* from;
+    std::uint64_t bytes;
+  };
+  std::array<Step, kBatch + 1> steps;
   while (!op.cursor.done() && !budget.spent) {
-    const transport::Segment& piece = op.cursor.front();
-    const PeerMemory::Region& from = op.memory->region(piece.remote_region);
-    if (from.data == nullptr) {
+    std::size_t count = 0;
+    std::uint64_t bytes = 0;
+    const std::uint64_t most = std::min(kSlice, budget.bytes);
+    while (!op.cursor.done() && count < kBatch && bytes < most) {
+      const transport::Segment& piece = op.cursor.front();
+      const PeerMemory::Region& from = op.memory->region(piece.remote_region);
+      if (from.data == nullptr) break;
+      const std::uint64_t part = std::min(piece.bytes, most - bytes);
+      steps[count++] = {regions_.at(piece.local_region, piece.local), from.data + piece.remote, part};
+      bytes += part;
+      op.cursor.consume(part);
+    }
+    if (count == 0) {
       return false;
     }
-    const std::uint64_t bytes = std::min({piece.bytes, kSlice, budget.bytes});
-    copy_stream(regions_.at(piece.local_region, piece.local), from.data + piece.remote, bytes);
-    op.cursor.consume(bytes);
+    steps[count] = steps[count - 1];
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t line = 0; line < kAhead; ++line) __builtin_prefetch(steps[i + 1].from + line * 64);
+      copy_stream(steps[i].to, steps[i].from, steps[i].bytes);
+    }
+    budget.unseen += count * kPieceCost;
     charge(budget, bytes);
   }
   return true;
@@ -182,7 +204,7 @@ Error CopyLane::ended(const Op& op, LeaseView::State state) const {
 
 void CopyLane::charge(Budget& budget, std::uint64_t bytes) {
   budget.bytes -= std::min(budget.bytes, bytes);
-  budget.unseen += bytes + kPieceCost;
+  budget.unseen += bytes;
   if (budget.bytes == 0) {
     budget.spent = true;
   } else if (budget.unseen >= kSlice) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/shm/fence.h"
+
 namespace kvferry::shm {
 
 namespace {
@@ -47,7 +49,7 @@ LeaseWriter::~LeaseWriter() {
   for (std::uint32_t slot = 0; mapping_ && slot < slots_; ++slot) {
     std::atomic_ref(words(slot)->serial).store(0, std::memory_order_relaxed);
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
 }
 
 LeaseWords* LeaseWriter::words(std::uint32_t slot) const noexcept {
@@ -62,7 +64,7 @@ void LeaseWriter::begin(std::uint32_t slot, std::uint64_t serial, std::uint64_t 
 void LeaseWriter::end(std::uint32_t slot) noexcept {
   // The pages may be written anew as soon as this returns; no such write may be seen before the 0 is.
   std::atomic_ref(words(slot)->serial).store(0, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
 }
 
 Result<LeaseView> LeaseView::open(int fd, std::uint64_t cookie, const std::string& what) {
@@ -106,7 +108,7 @@ Result<LeaseView> LeaseView::open(int fd, std::uint64_t cookie, const std::strin
 }
 
 LeaseView::State LeaseView::look(const Ticket& ticket) const noexcept {
-  std::atomic_thread_fence(std::memory_order_acquire);
+  load_fence();
   auto* words = reinterpret_cast<LeaseWords*>(mapping_.data() + kWordsAt) + ticket.loan.slot;
   const std::uint64_t token = std::atomic_ref(words->token).load(std::memory_order_acquire);
   const std::uint64_t serial = std::atomic_ref(words->serial).load(std::memory_order_acquire);
