@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvferry/error.h"
+#include "kvferry/export.h"
 #include "kvferry/types.h"
 
 namespace kvferry {
@@ -22,7 +23,7 @@ struct ChannelEvent {
   std::vector<std::byte> frame;        // kFrame
 };
 
-class Channel {
+class KVFERRY_API Channel {
  public:
   virtual ~Channel() = default;
   // Starts a connection; kUp or kDown follows for the returned link. Inbound links appear as kUp with a new id.

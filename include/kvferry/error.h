@@ -6,6 +6,8 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#include "kvferry/export.h"
+
 namespace kvferry {
 
 enum class Code : std::uint8_t {
@@ -30,9 +32,9 @@ enum class Code : std::uint8_t {
 enum class Who : std::uint8_t { kLocal = 0, kPeer, kTransport, kConfig };          // whose fault: for the pager
 enum class Next : std::uint8_t { kNever = 0, kSameRoom, kNewRoom, kAfterFix, kRetry };  // what the caller may do: for code
 
-const char* name_of(Code) noexcept;
-const char* name_of(Who) noexcept;
-const char* name_of(Next) noexcept;
+KVFERRY_API const char* name_of(Code) noexcept;
+KVFERRY_API const char* name_of(Who) noexcept;
+KVFERRY_API const char* name_of(Next) noexcept;
 
 // A plain value; an empty `why` with Code::kOk is "no error". It crosses the wire whole (wire::Cause is this struct).
 struct [[nodiscard]] Error {
@@ -45,7 +47,7 @@ struct [[nodiscard]] Error {
 
   bool ok() const noexcept { return code == Code::kOk; }
   // "peer: room 7001 leg 2/4 (...): connection reset; next: new room" -- one log line, always in this order.
-  std::string line() const;
+  KVFERRY_API std::string line() const;
   bool operator==(const Error&) const = default;
 };
 

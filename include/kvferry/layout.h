@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kvferry/export.h"
 #include "kvferry/types.h"
 
 namespace kvferry {
@@ -56,8 +57,8 @@ struct Layout {
   std::uint32_t tp_rank = 0, tp_size = 1, pp_rank = 0, pp_size = 1, dp_rank = 0, dp_size = 1, cp_rank = 0, cp_size = 1;
   bool operator==(const Layout&) const = default;
 
-  std::uint32_t items(Space) const;          // the smallest `items` over components of that space; 0 if none
-  std::uint64_t bytes_per_item(Space) const; // over all layers and components of that space
+  KVFERRY_API std::uint32_t items(Space) const;          // the smallest `items` over components of that space; 0 if none
+  KVFERRY_API std::uint64_t bytes_per_item(Space) const; // over all layers and components of that space
 };
 
 // A range of memory that the caller registered; RegionId is its index in the list handed to Manager::start.

@@ -103,8 +103,8 @@ struct Node {
   std::unique_ptr<Manager> manager;      // null while crashed
   FaultMover* mover = nullptr;           // owned by the manager
   std::vector<std::byte> pool;           // every layer behind the other; aux behind them
-  std::byte* item(std::uint32_t layer, std::uint32_t page);
-  std::byte* aux(std::uint32_t slot);
+  KVFERRY_API std::byte* item(std::uint32_t layer, std::uint32_t page);
+  KVFERRY_API std::byte* aux(std::uint32_t slot);
   std::uint32_t layers = 0, pages = 0, item_bytes = 0, aux_bytes = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kvferry/error.h"
+#include "kvferry/export.h"
 #include "kvferry/layout.h"
 #include "kvferry/types.h"
 
@@ -59,8 +60,8 @@ struct PieceGroup {
   std::span<const PlanePair> planes;
   std::span<const RunPair> runs;
 };
-std::uint64_t bytes_of(const PieceGroup&) noexcept;
-std::uint64_t pieces_of(const PieceGroup&) noexcept;
+KVFERRY_API std::uint64_t bytes_of(const PieceGroup&) noexcept;
+KVFERRY_API std::uint64_t pieces_of(const PieceGroup&) noexcept;
 
 inline constexpr std::size_t kMaxNotice = 64;
 struct Notice {  // opaque to the mover; delivered with Arrived where the mover notifies
@@ -114,7 +115,7 @@ struct Event {
   Error error;
 };
 
-class Transport {
+class KVFERRY_API Transport {
  public:
   virtual ~Transport() = default;
   virtual const Capabilities& capabilities() const noexcept = 0;

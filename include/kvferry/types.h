@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kvferry/export.h"
+
 namespace kvferry {
 
 // A strong integer: one tag, one meaning. A raw integer never crosses a function boundary as an id.
@@ -98,7 +100,7 @@ struct Tag {
   auto operator<=>(const Tag&) const = default;
 };
 
-const char* name_of(Poll) noexcept;
-const char* name_of(Role) noexcept;
+KVFERRY_API const char* name_of(Poll) noexcept;
+KVFERRY_API const char* name_of(Role) noexcept;
 
 }  // namespace kvferry

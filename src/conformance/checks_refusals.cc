@@ -26,13 +26,14 @@ Finding refused(Session& s, const OpSpec& op, const std::string& what) {
   return std::nullopt;
 }
 
+struct Case {
+  const char* what;
+  OpSpec op;
+};
+
 Verdict strangers_are_refused(Session& s) {
   if (auto ok = s.lend(s.loan(kLoan, {{8, 8}, {32, 4}})); !ok) return broken("lend: " + ok.error().line());
   const std::vector<std::byte> untouched = s.expected(kShaped, {});
-  struct Case {
-    const char* what;
-    OpSpec op;
-  };
   std::vector<Case> cases;
   cases.push_back({"wrong token", s.operation(1, kLoan, {{8, 8, 4}})});
   cases.back().op.ticket.token ^= 1;
@@ -40,15 +41,11 @@ Verdict strangers_are_refused(Session& s) {
   cases.back().op.ticket.token = kToken + kLoan.serial;
   cases.push_back({"slot that lends nothing", s.operation(3, LoanId{kLoan.slot + 1, kLoan.serial}, {{8, 8, 4}})});
   cases.push_back({"slot beyond max_loans", s.operation(4, LoanId{s.capabilities().max_loans + 7, kLoan.serial}, {{8, 8, 4}})});
-  cases.push_back({"items behind the lent ones", s.operation(5, kLoan, {{8, 15, 2}})});
-  cases.push_back({"items before the lent ones", s.operation(6, kLoan, {{8, 7, 2}})});
-  cases.push_back({"item between two lent runs", s.operation(7, kLoan, {{8, 20, 1}})});
-  cases.push_back({"bytes behind an item", s.operation(8, kLoan, {{8, 8, 1}})});
-  cases.back().op.groups[0].planes[0].remote.base += 1;
   cases.push_back({"a region that is not lent", s.operation(9, kLoan, {{8, 8, 1}})});
   for (PlanePair& pair : cases.back().op.groups[0].planes) pair.remote.region = RegionId{77};
   cases.push_back({"offsets beyond 64 bits", s.operation(10, kLoan, {{8, 8, 1}})});
   cases.back().op.groups[0].planes[0].remote.base = ~0ULL - 4096;
+  cases.push_back({"items behind the end of the region", s.operation(11, kLoan, {{8, 4000, 1}})});
   for (const Case& each : cases) {
     if (auto wrong = refused(s, each.op, each.what); wrong) return broken(*wrong);
     if (auto wrong = s.differs(kShaped, untouched); wrong) return broken(std::string(each.what) + ": " + *wrong);
@@ -57,6 +54,27 @@ Verdict strangers_are_refused(Session& s) {
   if (auto ok = s.post(good); !ok) return broken("post after refusals: " + ok.error().line());
   const auto there = [&] { return s.ended(good.op) && s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {good})); };
   return s.wait(there) ? held() : broken("a good operation after refused ones did not land");
+}
+
+// Inside the region, outside the lent items. A reader that maps the lender's memory reads it itself, and no lender can
+// stop it: that is shown as a skip, for reads only.
+Verdict outsiders_are_refused(Session& s) {
+  if (auto ok = s.lend(s.loan(kLoan, {{8, 8}, {32, 4}})); !ok) return broken("lend: " + ok.error().line());
+  const std::vector<std::byte> untouched = s.expected(kShaped, {});
+  std::vector<Case> cases;
+  cases.push_back({"items behind the lent ones", s.operation(5, kLoan, {{8, 15, 2}})});
+  cases.push_back({"items before the lent ones", s.operation(6, kLoan, {{8, 7, 2}})});
+  cases.push_back({"item between two lent runs", s.operation(7, kLoan, {{8, 20, 1}})});
+  cases.push_back({"bytes behind an item", s.operation(8, kLoan, {{8, 8, 1}})});
+  cases.back().op.groups[0].planes[0].remote.base += 1;
+  for (const Case& each : cases) {
+    if (auto wrong = refused(s, each.op, each.what); wrong) {
+      if (s.capabilities().access == Access::kRead) return skipped("reads are not held to the lent items: " + *wrong);
+      return broken(*wrong);
+    }
+    if (auto wrong = s.differs(kShaped, untouched); wrong) return broken(std::string(each.what) + ": " + *wrong);
+  }
+  return held();
 }
 
 Verdict own_bounds_are_checked(Session& s) {
@@ -116,6 +134,7 @@ Verdict region_in_use_stays(Session& s) {
 }
 
 Verdict run_strangers(const HarnessSpec& spec) { return both_ways(spec, false, strangers_are_refused); }
+Verdict run_outsiders(const HarnessSpec& spec) { return both_ways(spec, false, outsiders_are_refused); }
 Verdict run_own(const HarnessSpec& spec) { return both_ways(spec, false, own_bounds_are_checked); }
 Verdict run_kinds(const HarnessSpec& spec) { return one_way(spec, true, false, memory_kinds_are_refused); }
 Verdict run_in_use(const HarnessSpec& spec) { return both_ways(spec, false, region_in_use_stays); }
@@ -124,10 +143,11 @@ Verdict run_in_use(const HarnessSpec& spec) { return both_ways(spec, false, regi
 
 std::vector<Check> refusal_checks() {
   return {
-      {"R01_strangers_are_refused", "wrong tokens, stale loans and places outside a loan move no byte", run_strangers},
+      {"R01_strangers_are_refused", "wrong tokens, stale loans and unknown places move no byte", run_strangers},
       {"R02_own_bounds_are_checked", "posts and loans outside this side's own regions are refused by the call", run_own},
       {"R03_memory_kinds_are_refused", "memory that the mover cannot reach is refused at registration", run_kinds},
       {"R04_region_in_use_stays", "a region that a loan or an operation touches cannot be dropped", run_in_use},
+      {"R05_outsiders_are_refused", "places of a lent region outside the lent items are not touched", run_outsiders},
   };
 }
 

@@ -17,7 +17,7 @@ namespace kvferry::conformance {
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-constexpr int kQuantaPerPump = 8;
+constexpr int kQuantaPerPump = 2;
 
 std::uint64_t thread_cpu_ns() {
   timespec now{};

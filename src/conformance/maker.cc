@@ -87,7 +87,9 @@ Result<std::unique_ptr<Transport>> load_plugin(const std::string& path, const st
   return std::make_unique<Plugin>(std::move(library), std::move(inner));
 }
 
-Result<Made> make(const MakerSpec& spec) {
+namespace {
+
+Result<Made> make_bare(const MakerSpec& spec) {
   Made made;
   made.allocate = map_anonymous;
   if (!spec.plugin.empty()) {
@@ -105,6 +107,14 @@ Result<Made> make(const MakerSpec& spec) {
   auto transport = make_transport(spec.mover, options);
   if (!transport) return tl::unexpected(transport.error());
   made.transport = std::move(*transport);
+  return made;
+}
+
+}  // namespace
+
+Result<Made> make(const MakerSpec& spec) {
+  auto made = make_bare(spec);
+  if (made && spec.wrap) made->transport = spec.wrap(std::move(made->transport));
   return made;
 }
 

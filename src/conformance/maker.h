@@ -27,6 +27,7 @@ struct MakerSpec {
   std::string plugin_options;  // JSON text for it
   std::string bind;            // tcp: address to listen on
   std::shared_ptr<transport::LoopbackFabric> fabric;  // loopback: shared by the parties of one process
+  std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap;  // a decorator to be held to the same
 };
 
 Result<Made> make(const MakerSpec&);

@@ -14,7 +14,7 @@
 
 namespace kvferry::replay {
 
-inline constexpr std::uint32_t kLiveRoomsPerDecode = 512;  // rooms open at once: an engine's queue is as finite
+inline constexpr std::uint32_t kLiveRoomsPerDecode = 128;  // rooms open at once: an engine's queue is as finite
 
 struct ReplayPlan {
   double speed = 0;           // trace seconds for each wall second; 0: max

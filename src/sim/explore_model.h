@@ -77,28 +77,26 @@ class ExploreModel {
   ExploreState apply(const ExploreState&, const ExploreMove&, bool answered, Laws&);
   Fingerprint print(const ExploreState&) const;
   bool closed(const ExploreState&);                          // everything has ended and nothing is owed
-  void check_closed(const ExploreState&, Laws&) const;
   std::string text(const ExploreState&, const ExploreMove&); // for a person
   std::string show(const ExploreState&) const;
   const EngineTable& engines() const { return engines_; }
 
  private:
-  struct Todo {
-    std::uint32_t node;
-    core::Input input;
-  };
-  class Step;  // one application: a state being changed (explore_step.cc)
+  friend class ExploreStep;
 
   const ExploreRoom& room_of(std::uint32_t node, std::uint32_t user) const { return shape_.programs[node][user]; }
   bool deliverable(const ExploreState&, FrameId, LinkId& at) const;
   bool owed(const ExploreState&, FrameId);
+  void timer_moves(const ExploreState&, std::vector<ExploreMove>&);
   void user_moves(const ExploreState&, std::vector<ExploreMove>&) const;
+  void room_moves(const ExploreState&, std::uint32_t node, std::uint32_t user, std::vector<ExploreMove>&) const;
   void mover_moves(const ExploreState&, std::vector<ExploreMove>&) const;
   void fault_moves(const ExploreState&, std::vector<ExploreMove>&) const;
-  bool content_complete(const SimTransport&, std::uint32_t node, LifeIndex, std::uint32_t user) const;
-  std::uint32_t prompt_of(const ExploreRoom&) const;
+  bool content_complete(const SimTransport&, std::uint32_t node, LifeIndex, std::uint32_t user,
+                        const std::vector<std::uint32_t>& layers) const;
+  bool clean(const ExploreState&) const;  // nothing went wrong so far
+  static std::uint32_t prompt_of(const ExploreRoom&);
   std::uint32_t cause_number(const Error&);
-  bool other_end(const ExploreState&, std::uint32_t node, LinkId, std::uint32_t& other) const;
   core::EngineConfig config(std::uint32_t node, LifeIndex) const;
 
   ExploreShape shape_;
@@ -107,5 +105,8 @@ class ExploreModel {
   EngineTable engines_;
   std::vector<std::string> causes_{""};
 };
+
+// The other end of a node's link; false: that link is gone.
+bool find_link(const ExploreState&, std::uint32_t node, LinkId, std::size_t& link, std::size_t& side);
 
 }  // namespace kvferry::sim

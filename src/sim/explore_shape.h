@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct ExploreRoom {
   std::vector<std::uint32_t> pages;   // receiver: lent pages, one a chunk; sender: source pages, one a chunk
   bool after_last = false;            // opened only when the room before it in the list was closed
   bool may_abort = false;             // while aborts of the shape are left
+  bool steals = false;                // its user grants pages that may still be lent: the engine must refuse
   bool event = false;                 // the grant or the first chunk waits for a device event
 };
 
@@ -41,11 +43,12 @@ struct ExploreShape {
   bool handshake = false;          // HELLOs are explored too, not agreed before
   bool pings = false;              // heartbeats are explored (they carry the window's floor)
   bool one_cause = false;          // with one abort and nothing else: every rank that failed names it
+  bool succeeds = true;            // without a fault no room may fail
   bool quick = false;              // small enough for every test run
 };
 
-const std::vector<ExploreShape>& explore_shapes();
-const ExploreShape* find_explore_shape(std::string_view name);  // null: unknown
+std::vector<ExploreShape> explore_shapes();
+std::optional<ExploreShape> find_explore_shape(std::string_view name);  // nothing: unknown
 std::string budget_of(const ExploreShape&);                     // "1 abort, 1 crash of prefill-0.0, ..."
 
 }  // namespace kvferry::sim

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/campaign.h"
+#include "sim/explorer.h"
 #include "simcli/render.h"
 
 namespace {
@@ -86,6 +87,50 @@ int run_sim(const SimFlags& f) {
   return r->violations.empty() ? 0 : 1;
 }
 
+struct ExploreFlags {
+  std::string shape, mutant;
+  bool list_shapes = false, list_mutants = false, json = false, quick = false;
+  std::uint64_t most_states = 30'000'000;
+};
+
+Result<std::vector<sim::ExploreShape>> shapes_of(const ExploreFlags& f) {
+  std::vector<sim::ExploreShape> shapes;
+  for (sim::ExploreShape& s : sim::explore_shapes()) {
+    if (f.shape.empty() ? (!f.quick || s.quick) : s.name == f.shape) shapes.push_back(std::move(s));
+  }
+  if (!shapes.empty()) return shapes;
+  return kvferry::fail(kvferry::Code::kUsage, kvferry::Who::kConfig, kvferry::Next::kAfterFix, "--shape \"" + f.shape + "\"",
+                       "not a shape of the explorer; --list-shapes prints them");
+}
+
+int run_explore(const ExploreFlags& f) {
+  if (f.list_mutants) return std::fputs(simcli::list_of_mutants().c_str(), stdout), 0;
+  if (f.list_shapes) return std::fputs(simcli::list_of_shapes().c_str(), stdout), 0;
+  const auto shapes = shapes_of(f);
+  if (!shapes) return usage(shapes.error());
+  sim::ExploreOptions o;
+  o.most_states = f.most_states;
+  if (!f.mutant.empty()) {
+    const auto removed = sim::removed_by_name(f.mutant);
+    if (!removed) return usage(removed.error());
+    o.removed = *removed;
+  }
+  o.progress = [](std::uint64_t states, std::size_t frontier) {
+    std::fprintf(stderr, "\r%llu states, %zu to look at   ", static_cast<unsigned long long>(states), frontier);
+  };
+  std::vector<sim::ExploreResult> all;
+  bool good = true;
+  for (const sim::ExploreShape& s : *shapes) {
+    all.push_back(sim::explore(s, o));
+    good = good && all.back().closed && !all.back().broken;
+    std::fprintf(stderr, "\r                                        \r");
+    std::fputs(simcli::text_of(all.back()).c_str(), f.json ? stderr : stdout);
+    std::fflush(stdout);
+  }
+  if (f.json) std::printf("%s\n", simcli::json_of(all).c_str());
+  return good ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -101,10 +146,19 @@ int main(int argc, char** argv) {
   simulate->add_flag("--list-shapes", f.list_shapes, "print the shapes");
   simulate->add_flag("--trace", f.trace, "print everything that happens under the first seed");
   simulate->add_flag("--json", f.json, "one JSON object as the last line of stdout");
+  ExploreFlags x;
+  CLI::App* search = app.add_subcommand("explore", "Search named shapes exhaustively.\nExample: kvferry explore --shape 1x1-placed --json");
+  search->add_option("--shape", x.shape, "one shape instead of all");
+  search->add_option("--mutant", x.mutant, "remove one rule and see what the search finds");
+  search->add_option("--most-states", x.most_states, "give up beyond this many states of a shape")->capture_default_str();
+  search->add_flag("--quick", x.quick, "only the small shapes");
+  search->add_flag("--list-shapes", x.list_shapes, "print the shapes with their fault budgets");
+  search->add_flag("--list-mutants", x.list_mutants, "print the rules that can be removed");
+  search->add_flag("--json", x.json, "one JSON object as the last line of stdout");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  return run_sim(f);
+  return search->parsed() ? run_explore(x) : run_sim(f);
 }

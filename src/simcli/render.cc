@@ -56,6 +56,47 @@ std::string json_of(const sim::CampaignResult& r) {
   return j.dump();
 }
 
+std::string text_of(const sim::ExploreResult& r) {
+  std::string s = fmt::format("{:<28} {:>9} states {:>10} edges {:>7} engines {:>6} frames {:>7} ends {:6.1f} s  {}\n", r.shape,
+                              r.states, r.edges, r.engines, r.frames, r.ends, r.seconds,
+                              r.broken ? "BROKEN" : r.closed ? "closed, safe and live" : "NOT CLOSED");
+  if (!r.broken) return s;
+  s += fmt::format("  LAW BROKEN: {}\n  {}\n  budget: {}\n  {} steps:\n", r.broken->law, r.broken->text, r.budget, r.broken->steps.size());
+  for (const std::string& step : r.broken->steps) s += "    " + step + "\n";
+  if (!r.broken->after.empty()) s += "  then\n";
+  for (const std::string& step : r.broken->after) s += "    " + step + "\n";
+  return s;
+}
+
+std::string json_of(const std::vector<sim::ExploreResult>& all) {
+  nlohmann::json j;
+  std::uint64_t states = 0;
+  bool closed = true;
+  j["violations"] = nlohmann::json::array();
+  j["shapes"] = nlohmann::json::array();
+  for (const sim::ExploreResult& r : all) {
+    states += r.states;
+    closed = closed && r.closed;
+    j["shapes"].push_back({{"shape", r.shape}, {"states", r.states}, {"edges", r.edges}, {"closed", r.closed}, {"seconds", r.seconds},
+                           {"budget", r.budget}, {"broken", r.broken.has_value()}});
+    if (r.broken) {
+      j["violations"].push_back({{"shape", r.shape}, {"law", r.broken->law}, {"steps", r.broken->steps.size()}, {"text", r.broken->text},
+                                 {"path", r.broken->steps}});
+    }
+  }
+  j["states"] = states;
+  j["closed"] = closed;
+  return j.dump();
+}
+
+std::string list_of_shapes() {
+  std::string s;
+  for (const sim::ExploreShape& shape : sim::explore_shapes()) {
+    s += fmt::format("{:<28} {}; {}\n", shape.name, shape.about, sim::budget_of(shape));
+  }
+  return s;
+}
+
 std::string list_of_mutants() {
   std::string s;
 #ifdef KVFERRY_MUTANTS

@@ -24,17 +24,15 @@ Result<> copy_over(int fd, std::uint64_t offset, const std::byte* data, std::uin
   if (!copy) {
     return tl::unexpected(copy.error());
   }
-  prefer_huge(copy->data(), copy->size());
+  if (auto made = populate(copy->data() + offset, bytes, &stop, what); !made) {
+    return tl::unexpected(made.error());
+  }
   for (std::uint64_t at = 0; at < bytes; at += kStep) {
     if (stop.load(std::memory_order_relaxed)) {
       return stopped(what);
     }
     const std::uint64_t step = std::min(kStep, bytes - at);
-    std::byte* to = copy->data() + offset + at;
-    if (auto touched = touch(to, step, Protection::kReadWrite, &stop, what); !touched) {
-      return touched;
-    }
-    copy_stream(to, data + at, step);
+    copy_stream(copy->data() + offset + at, data + at, step);
   }
   copy_fence();
   return {};
@@ -44,6 +42,9 @@ Result<> copy_over(int fd, std::uint64_t offset, const std::byte* data, std::uin
 
 Result<Adopted> adopt(std::byte* data, std::uint64_t bytes, const Stop& stop, const std::string& what) {
   const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(data) % kHuge;
+  if (auto there = check_available(bytes, what); !there) {
+    return tl::unexpected(there.error());
+  }
   auto file = make_memfd("kvferry-adopted", offset + bytes);
   if (!file) {
     return tl::unexpected(file.error());
@@ -65,7 +66,6 @@ Result<Adopted> adopt(std::byte* data, std::uint64_t bytes, const Stop& stop, co
   Adopted adopted;
   adopted.file = std::move(*handed);
   adopted.offset = offset;
-  prefer_huge(data, bytes);
   // The range is adopted by now: a refusal of the two below costs speed only.
   static_cast<void>(touch(data, bytes, Protection::kReadWrite, &stop, what).has_value());
   adopted.huge = collapse(data, bytes, &stop);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 
 namespace kvferry::shm {
@@ -95,10 +96,6 @@ Result<> touch(std::byte* data, std::uint64_t bytes, Protection protection, cons
   return {};
 }
 
-void prefer_huge(std::byte* data, std::uint64_t bytes) noexcept {
-  static_cast<void>(::madvise(data, bytes, MADV_HUGEPAGE));
-}
-
 HugeReport collapse(std::byte* data, std::uint64_t bytes, const Stop* stop) {
   HugeReport report;
   report.bytes = bytes;
@@ -115,6 +112,36 @@ HugeReport collapse(std::byte* data, std::uint64_t bytes, const Stop* stop) {
       ++refused;
     }
     at += step;
+  }
+  return report;
+}
+
+Result<> check_available(std::uint64_t bytes, const std::string& what) {
+  std::ifstream facts("/proc/meminfo");
+  std::string name, unit;
+  std::uint64_t kib = 0;
+  while (facts >> name >> kib >> unit) {
+    if (name != "MemAvailable:") continue;
+    if (bytes <= kib << 10) return {};
+    return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, what,
+                std::to_string(bytes >> 20) + " MiB are wanted and this host has " + std::to_string(kib >> 10) +
+                    " MiB available; ask for less, or free memory",
+                ENOMEM);
+  }
+  return {};  // no such file, or an old kernel: nothing is known
+}
+
+Result<HugeReport> populate(std::byte* data, std::uint64_t bytes, const Stop* stop, const std::string& what) {
+  static_cast<void>(::madvise(data, bytes, MADV_HUGEPAGE));  // a hint
+  const std::uint64_t first = round_up(number_of(data), kHuge) - number_of(data);
+  for (std::uint64_t at = first; at + kHuge <= bytes && !stopped(stop); at += kHuge) {
+    if (auto seeded = touch(data + at, kSmall, Protection::kReadWrite, stop, what); !seeded) {
+      return tl::unexpected(seeded.error());
+    }
+  }
+  const HugeReport report = collapse(data, bytes, stop);
+  if (auto touched = touch(data, bytes, Protection::kReadWrite, stop, what); !touched) {
+    return tl::unexpected(touched.error());
   }
   return report;
 }

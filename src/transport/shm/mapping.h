@@ -71,7 +71,12 @@ Result<> touch(std::byte* data, std::uint64_t bytes, Protection, const Stop*, co
 // Asks the kernel for huge pages in the 2 MiB-aligned middle of the range; touch() it before.
 HugeReport collapse(std::byte* data, std::uint64_t bytes, const Stop*);
 
-// A hint before the first touch; harmless where it is not known.
-void prefer_huge(std::byte* data, std::uint64_t bytes) noexcept;
+// Refuses (kEnvironment, with both numbers) what the host has no memory for now: a memfd of any size can be made and
+// mapped, and touching it would end some process. Not exact: others allocate too, and a container may allow less.
+Result<> check_available(std::uint64_t bytes, const std::string& what);
+
+// Gives fresh memory of a memfd (nothing in it yet) its pages, huge ones where they can be had: one small page of every
+// 2 MiB first, then collapse(), then the rest. Five times faster than to fault small pages and collapse them.
+Result<HugeReport> populate(std::byte* data, std::uint64_t bytes, const Stop*, const std::string& what);
 
 }  // namespace kvferry::shm

@@ -4,8 +4,8 @@
 
 namespace kvferry {
 
-SharedPool::SharedPool(shm::File file, shm::Mapping mapping, shm::HugeReport huge)
-    : file_(std::move(file)), mapping_(std::move(mapping)), huge_(std::move(huge)) {}
+SharedPool::SharedPool(shm::File file, shm::Mapping mapping, const shm::HugeReport& huge)
+    : file_(std::move(file)), mapping_(std::move(mapping)), huge_(huge) {}
 
 bool SharedPool::contains(const void* address, std::uint64_t length) const noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(address);
@@ -23,6 +23,9 @@ Result<std::shared_ptr<SharedPool>> allocate_pool(std::uint64_t bytes) {
                 "a pool holds 1 to " + std::to_string(kMost) + " bytes; give a size in that range");
   }
   const std::uint64_t size = shm::round_up(bytes, shm::kHuge);
+  if (auto there = shm::check_available(size, what); !there) {
+    return tl::unexpected(there.error());
+  }
   auto file = shm::make_memfd("kvferry-pool", size);
   if (!file) {
     return tl::unexpected(file.error());
@@ -31,12 +34,11 @@ Result<std::shared_ptr<SharedPool>> allocate_pool(std::uint64_t bytes) {
   if (!mapping) {
     return tl::unexpected(mapping.error());
   }
-  shm::prefer_huge(mapping->data(), size);
-  if (auto done = shm::touch(mapping->data(), size, shm::Protection::kReadWrite, nullptr, what); !done) {
-    return tl::unexpected(done.error());
+  auto huge = shm::populate(mapping->data(), size, nullptr, what);
+  if (!huge) {
+    return tl::unexpected(huge.error());
   }
-  shm::HugeReport huge = shm::collapse(mapping->data(), size, nullptr);
-  return std::make_shared<SharedPool>(std::move(*file), std::move(*mapping), std::move(huge));
+  return std::make_shared<SharedPool>(std::move(*file), std::move(*mapping), *huge);
 }
 
 }  // namespace kvferry

@@ -16,7 +16,7 @@ namespace kvferry {
 // its readers, so there is no later life that could reuse it with old lease words alive.
 class SharedPool {
  public:
-  SharedPool(shm::File file, shm::Mapping mapping, shm::HugeReport huge);
+  SharedPool(shm::File file, shm::Mapping mapping, const shm::HugeReport& huge);
 
   std::byte* data() const noexcept { return mapping_.data(); }
   std::uint64_t size() const noexcept { return mapping_.size(); }  // bytes; a multiple of 2 MiB
@@ -31,7 +31,7 @@ class SharedPool {
   shm::HugeReport huge_;
 };
 
-// Allocates at least `bytes` (rounded up to 2 MiB), zeroed and touched; blocks for about 0.3 s a GiB.
+// Allocates at least `bytes` (rounded up to 2 MiB), zeroed and touched; blocks for about 0.4 s a GiB.
 // Errors: kUsage for 0, kEnvironment (with errno) when the kernel has not that much.
 Result<std::shared_ptr<SharedPool>> allocate_pool(std::uint64_t bytes);
 

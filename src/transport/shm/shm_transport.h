@@ -24,7 +24,7 @@ struct ShmLimits {
   std::uint32_t ops_in_flight = 256;    // posted and not yet told as quiesced
   std::uint32_t loans = 65536;          // 16 B each in the control memfd: 1 MiB
   std::uint32_t planes_per_op = 16384;  // 40 B each, copied at post
-  std::uint32_t runs_per_op = 1048576;  // 12 B each, copied at post
+  std::uint32_t runs_per_op = 262144;   // 12 B each, copied at post: 3 MiB, about 1 ms
 };
 
 struct ShmOptions {
