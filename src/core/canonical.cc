@@ -42,7 +42,7 @@ class Writer {
 
 void write_leg(Writer& w, const Leg& l) {
   w << l.state << l.peer << l.number << l.endpoint << l.loan << l.loan_live << l.loan_revoking << l.remote_drained
-    << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence << l.proof_count;
+    << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence << std::min<std::uint32_t>(l.proof_count, 4);  // counted for a mutant only
   w << l.manifest.chunks.size();
   for (const auto& p : l.proofs) w << p.state << p.bytes << p.loan;
 }
@@ -50,7 +50,7 @@ void write_leg(Writer& w, const Leg& l) {
 void write_room(Writer& w, const Room& r) {
   w << r.used;
   if (!r.used) return;
-  w << r.handle << r.id << r.role << r.tag << r.shown << r.failing << r.terminal << r.detached << r.legs_required
+  w << r.handle << r.registered << r.id << r.role << r.tag << r.shown << r.failing << r.terminal << r.detached << r.legs_required
     << r.pushed_last << r.prefix_known << r.bound_all << r.posted_any << r.granted << r.grant_fired << r.lent
     << r.first_byte << (r.renew_number > 0);
   if (r.failing) w << r.cause;
@@ -71,7 +71,8 @@ void write_peer(Writer& w, const Peer& p) {
   w << p.in.size();
   for (const auto& [n, g] : p.in) {
     w << n << g.state << g.room << g.outstanding << g.incomplete << g.revoke_asked << g.fail_said << g.next_chunk
-      << g.tokens << g.last_posted << g.done_said << g.grant.sealed << g.grant.leg << g.grant.tag;
+      << g.tokens << g.last_posted << g.done_said << g.grant.sealed << g.grant.leg << g.grant.tag << g.grant.ticket.loan
+      << g.grant.path << g.grant.pages << g.grant.tokens << g.grant.prefix_tokens;
     for (const auto& l : g.loans) w << l;
   }
   w << p.debts.size();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "replay/manifest.h"
@@ -234,7 +235,9 @@ bool DecodeWorker::verify_slice() {
   Room& room = *find(verifying_.front());
   const std::uint64_t step = core_.memory().page_bytes();
   for (std::uint64_t done = 0; done < kSliceBytes && room.cursor < room.pages.size(); done += step) {
-    room.wrong += core_.memory().wrong(room.pages[room.cursor], tag_of(room, room.cursor));
+    const std::uint64_t wrong = core_.memory().wrong(room.pages[room.cursor], tag_of(room, room.cursor));
+    if (wrong > 0) room.wrong_pages.push_back(room.cursor);
+    room.wrong += wrong;
     core_.count(Count::kBytesVerified, step);
     ++room.cursor;
   }
@@ -244,9 +247,26 @@ bool DecodeWorker::verify_slice() {
   return !verifying_.empty();
 }
 
+// What somebody who looks for the fault wants to know first: which pages, and whether anything ever landed there.
+void DecodeWorker::tell_wrong(const Room& room) const {
+  std::size_t untouched = 0, poisoned = 0;
+  for (const std::size_t place : room.wrong_pages) {
+    const std::int64_t poison = core_.memory().poison_of(room.pages[place], core_.pool().pages());
+    if (poison < 0) continue;
+    poison == room.pages[place] ? ++untouched : ++poisoned;
+  }
+  std::fprintf(stderr,
+               "%s: room %u attempt %u: %llu bytes wrong in %zu of %zu pages (places %zu to %zu), %zu of them untouched, "
+               "%zu with a free page of prefill; prefix %u tokens\n",
+               core_.name().c_str(), room.request + 1, room.attempt + 1, static_cast<unsigned long long>(room.wrong),
+               room.wrong_pages.size(), room.pages.size(), room.wrong_pages.empty() ? 0 : room.wrong_pages.front(),
+               room.wrong_pages.empty() ? 0 : room.wrong_pages.back(), untouched, poisoned, room.prefix_blocks * kBlockTokens);
+}
+
 // Full blocks become shared; the rest stays with the request.
 void DecodeWorker::prove(Room& room) {
   core_.count(Count::kBytesWrong, room.wrong);
+  if (room.wrong > 0) tell_wrong(room);
   const std::uint64_t granted = room.pages.size() * core_.memory().page_bytes() + kAuxBytes;
   if (core_.record(room.request).bytes != granted) core_.count(Count::kBytesUnaccounted, 1);
   core_.count(Count::kBytesMoved, granted);

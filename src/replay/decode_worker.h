@@ -33,6 +33,7 @@ class DecodeWorker {
     std::size_t cursor = 0;                  // pages checked or verified so far
     std::uint32_t aux = kNoSlot;
     std::uint64_t wrong = 0;                 // bytes, while verifying
+    std::vector<std::size_t> wrong_pages;    // places in `pages`
     bool lent = false, failing = false, waited = false;
     std::int32_t abort_percent = Message::kNever;
     std::int64_t renewed_ns = 0;
@@ -53,6 +54,7 @@ class DecodeWorker {
   void renew_waiting();
   void begin_verify(Room&);
   void prove(Room&);
+  void tell_wrong(const Room&) const;
   void end_failed(Room&);
   void forget(Room&);
   void release(std::uint32_t request);

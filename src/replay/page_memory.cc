@@ -82,6 +82,15 @@ std::uint64_t PageMemory::stranger(std::uint32_t page) const noexcept {
   return bytes;
 }
 
+std::int64_t PageMemory::poison_of(std::uint32_t page, std::uint32_t pages) const noexcept {
+  const Plane& plane = planes_.front();
+  const std::span<const std::byte> bytes{plane.base + plane.stride * page, plane.stride};
+  for (std::uint32_t place = 0; place < pages; ++place) {
+    if (poison_wrong(bytes, place) == 0) return place;
+  }
+  return -1;
+}
+
 std::span<std::byte> PageMemory::aux(std::uint32_t slot) const noexcept {
   return {aux_ + std::size_t{slot} * kAuxBytes, kAuxBytes};
 }

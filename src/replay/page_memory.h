@@ -43,6 +43,8 @@ class PageMemory {
   std::uint64_t wrong(std::uint32_t page, const PageTag&) const noexcept;  // bytes
   void poison(std::uint32_t page) noexcept;
   std::uint64_t stranger(std::uint32_t page) const noexcept;               // bytes of the poison that changed
+  // Whose poison this page holds: the number of that page of its process, or -1. Slow; for looking for faults.
+  std::int64_t poison_of(std::uint32_t page, std::uint32_t pages) const noexcept;
   std::span<std::byte> aux(std::uint32_t slot) const noexcept;
   std::uint64_t page_bytes() const noexcept { return page_bytes_; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/prng.h"
@@ -111,7 +112,7 @@ Referee::Choice Referee::choose(Side side, std::uint32_t request, std::uint32_t&
 
 void Referee::begin(std::uint32_t index, Request& request) {
   request.live = true;
-  request.proven = request.kill_hit = request.contact = request.given_up = false;
+  request.proven = request.kill_hit = request.contact = request.given_up = request.bereaved = false;
   request.half[0] = request.half[1] = {};
   request.prefill_life = fleet_.life(request.prefill);
   request.decode_life = fleet_.life(request.decode);
@@ -175,7 +176,9 @@ void Referee::kill(std::uint32_t slot, bool restart) {
   for (const std::uint32_t index : live_list_) {
     Request& request = requests_[index];
     const bool hit = dead == Side::kPrefill ? request.prefill == slot : request.decode == slot;
-    if (!hit || request.half[at(dead)].over()) continue;
+    if (!hit) continue;
+    request.bereaved = true;
+    if (request.half[at(dead)].over()) continue;
     request.kill_hit = true;
     const SideRecord& survived = record(index, survivor);
     if (request.half[at(survivor)].over()) continue;
@@ -270,10 +273,11 @@ void Referee::on_died(const FleetEvent& event) {
     Request& request = requests_[index];
     const bool hit = dead == Side::kPrefill ? request.prefill == slot && request.prefill_life == event.life
                                             : request.decode == slot && request.decode_life == event.life;
-    if (hit && !request.half[at(dead)].over()) {
-      request.half[at(dead)].gone = true;
-      request.kill_hit = true;
-    }
+    if (!hit) continue;
+    request.bereaved = true;  // an answer that it owed to the other side may be lost
+    if (request.half[at(dead)].over()) continue;
+    request.half[at(dead)].gone = true;
+    request.kill_hit = true;
   }
   if (!restart_[slot]) return;
   restart_[slot] = false;
@@ -316,7 +320,7 @@ void Referee::succeed(std::uint32_t index, Request& request) {
   const SideRecord& prefill = record(index, Side::kPrefill);
   const SideRecord& decode = record(index, Side::kDecode);
   const bool same = prefill.state == SideState::kSuccess || request.half[at(Side::kPrefill)].gone;
-  if (!same && !request.kill_hit && !cancelled(index, request)) {
+  if (!same && !request.bereaved && !cancelled(index, request)) {
     ++tally_.disagreements;
     tally_.note = fmt::format("room {}: decode succeeded, prefill says {}", index + 1, prefill.why);
   }
@@ -382,6 +386,31 @@ void Referee::look_for_hung() {
       }
     }
   }
+}
+
+std::string Referee::describe_live() const {
+  std::map<std::string, std::uint64_t> states;
+  for (const std::uint32_t index : live_list_) {
+    std::string text;
+    for (const Side side : {Side::kPrefill, Side::kDecode}) {
+      const Half& half = requests_[index].half[at(side)];
+      const SideRecord& r = record(index, side);
+      const char* state = half.gone                                ? "dead"
+                          : half.ended                             ? "ended"
+                          : r.attempt != requests_[index].attempt  ? "not opened"
+                          : r.terminal_ns != 0                     ? "terminal"
+                          : r.failing_ns != 0                      ? "failing"
+                          : r.pushed_ns != 0                       ? "pushed all"
+                          : r.granted_ns != 0                      ? "granted"
+                          : r.opened_ns != 0                       ? "opened"
+                                                                   : "not opened";
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(side), state);
+    }
+    ++states[text];
+  }
+  std::string all;
+  for (const auto& [text, count] : states) all += fmt::format("{}{} rooms: {}", all.empty() ? "" : "; ", count, text);
+  return all;
 }
 
 void Referee::finish() {

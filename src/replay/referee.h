@@ -57,6 +57,8 @@ class Referee {
   std::uint32_t tries(std::uint32_t request) const { return requests_[request].attempt + 1; }
   std::uint64_t live_max() const noexcept { return live_max_; }
 
+  std::string describe_live() const;  // where the rooms that are open stand, counted by state; for a run that is stuck
+
   Tally tally() const;          // at any time; complete after finish()
 
  private:
@@ -67,6 +69,7 @@ class Referee {
   struct Request {
     Outcome outcome = Outcome::kNone;
     bool live = false, proven = false, kill_hit = false, contact = false, given_up = false, hung = false, held = false;
+    bool bereaved = false;      // one of its processes died during the attempt, or what it said may have been lost
     std::uint32_t attempt = 0;
     std::uint32_t prefill = 0, decode = 0, prefill_life = 0, decode_life = 0;
     Half half[2];

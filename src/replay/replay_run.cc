@@ -8,7 +8,7 @@
 namespace kvferry::replay {
 namespace {
 
-constexpr std::int64_t kStuckNs = 90'000'000'000;  // nothing at all moved for so long, though the clock asks for nothing
+constexpr std::int64_t kStuckNs = 30'000'000'000;  // nothing at all moved for so long, though the clock asks for nothing
 constexpr int kBusyMs = 1;
 constexpr int kIdleMs = 100;
 
@@ -52,7 +52,7 @@ void ReplayRun::run() {
       break;
     }
     if (stuck(wall)) {
-      ended_early_ = fmt::format("nothing moved for {} s with {} rooms open", kStuckNs / 1'000'000'000, referee_.live());
+      ended_early_ = fmt::format("nothing moved for {} s; {}", kStuckNs / 1'000'000'000, referee_.describe_live());
       break;
     }
   }

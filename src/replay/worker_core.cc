@@ -14,6 +14,7 @@ namespace kvferry::replay {
 namespace {
 
 constexpr std::uint64_t kAuxPlace = 1ULL << 40;  // poison of auxiliary slots differs from that of all pages
+constexpr std::string_view kExpected = "room is failing";
 constexpr Duration kStopDeadline = std::chrono::seconds(8);
 
 }  // namespace
@@ -33,8 +34,10 @@ Result<ManagerOptions> WorkerCore::options() {
   options.rank = index_;
   options.layout = area_.shape().layout(RegionId{0});
   options.regions.push_back({mover_.memory, mover_.bytes, Memory::kHost});
-  options.log = [who = name()](std::string_view line) {
-    std::fprintf(stderr, "%s: %.*s\n", who.c_str(), static_cast<int>(line.size()), line.data());
+  options.log = [](std::string_view line) {
+    // Rooms fail here on purpose; the report counts them with their reasons.
+    if (line.find(kExpected) != std::string_view::npos) return;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   };
   return options;
 }

@@ -28,7 +28,6 @@ EngineId EngineTable::intern(Slot slot) {
   std::string bytes;
   put(bytes, slot.node);
   put(bytes, slot.loans);
-  put(bytes, slot.ops);
   slot.engine->canonical(bytes);
   const auto [it, fresh] = by_print_.try_emplace(fingerprint_of(bytes), static_cast<EngineId>(slots_.size()));
   if (fresh) slots_.push_back(std::move(slot));
@@ -38,7 +37,6 @@ EngineId EngineTable::intern(Slot slot) {
 const EngineStep& EngineTable::remember(Key key, Slot slot, core::Outputs outputs) {
   for (const core::Output& o : outputs) {
     if (const auto* lend = std::get_if<core::out::Lend>(&o)) slot.loans = std::max(slot.loans, lend->loan.serial);
-    if (const auto* post = std::get_if<core::out::Post>(&o)) slot.ops = std::max(slot.ops, post->op.value);
   }
   EngineStep step;
   step.after = intern(std::move(slot));
@@ -53,7 +51,6 @@ const EngineStep& EngineTable::step(EngineId id, const core::Input& input, std::
   Slot next;
   next.node = from.node;
   next.loans = from.loans;
-  next.ops = from.ops;
   next.engine = std::make_unique<core::Engine>(*from.engine);
   core::Outputs outputs;
   next.engine->step(input, kNow, outputs);
@@ -68,7 +65,6 @@ const EngineStep& EngineTable::fire(EngineId id, std::size_t timer) {
   Slot next;
   next.node = from.node;
   next.loans = from.loans;
-  next.ops = from.ops;
   next.engine = std::make_unique<core::Engine>(*from.engine);
   core::Outputs outputs;
   next.engine->fire(ref, kNow, outputs);

@@ -1,6 +1,6 @@
 // Engine values, each kept once: a state of the explorer names engines by number, and a step that was taken before is
-// looked up instead of taken again. Equal means: equal canonical bytes and equal serial numbers handed out so far (those
-// are seen from outside). Thread rule: one thread.
+// looked up instead of taken again. Equal means: equal canonical bytes and equal loan numbers handed out so far (those
+// are seen by others; operation numbers are not, and are above all that are in flight in either of two equal engines). Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class EngineTable {
   struct Slot {
     std::unique_ptr<core::Engine> engine;
     std::uint32_t node = 0;
-    std::uint64_t loans = 0, ops = 0;  // highest serials handed out
+    std::uint64_t loans = 0;           // the highest serial handed out
     bool timers_known = false, owed_known = false;
     std::vector<core::TimerRef> timers;
     std::vector<core::out::Send> owed;

@@ -105,6 +105,8 @@ bool ExploreModel::deliverable(const ExploreState& s, FrameId f, LinkId& at) con
 bool ExploreModel::owed(const ExploreState& s, FrameId f) {
   const KnownFrame frame = engines_.frame(f);
   if (!s.nodes[frame.from].up) return false;
+  // A link that stays mute is made anew, and the HELLO is said again: that is its re-send.
+  if (std::holds_alternative<wire::Hello>(frame.message.body)) return true;
   for (const core::out::Send& send : engines_.owed(s.nodes[frame.from].engine)) {
     std::size_t link = 0, side = 0;
     if (!find_link(s, frame.from, send.link, link, side) || s.links[link].node[1 - side] != frame.to) continue;

@@ -70,6 +70,7 @@ class Search {
     result_.states = parents_.size();
     result_.closed = frontier_.empty() && !result_.broken;
     if (result_.closed) liveness();
+    if (!result_.closed && !result_.broken) tell_open();
     result_.engines = model_.engines().size();
     result_.frames = model_.engines().frames();
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -191,6 +192,15 @@ class Search {
       x = it->second;
     }
     c.after.push_back("and nothing more helps: " + model_.show(replay(x, nullptr)));
+    result_.broken = std::move(c);
+  }
+
+  // More states than allowed: the way to the newest one shows what keeps growing.
+  void tell_open() {
+    Counterexample c;
+    c.law = "the search does not close";
+    c.text = "more than " + std::to_string(options_.most_states) + " states; the way to the newest one:";
+    replay(static_cast<std::uint32_t>(parents_.size() - 1), &c.steps);
     result_.broken = std::move(c);
   }
 

@@ -62,7 +62,10 @@ std::string text_of(const sim::ExploreResult& r) {
                               r.broken ? "BROKEN" : r.closed ? "closed, safe and live" : "NOT CLOSED");
   if (!r.broken) return s;
   s += fmt::format("  LAW BROKEN: {}\n  {}\n  budget: {}\n  {} steps:\n", r.broken->law, r.broken->text, r.budget, r.broken->steps.size());
-  for (const std::string& step : r.broken->steps) s += "    " + step + "\n";
+  constexpr std::size_t kMostSteps = 60;
+  const std::size_t from = r.broken->steps.size() > kMostSteps ? r.broken->steps.size() - kMostSteps : 0;
+  if (from > 0) s += fmt::format("    ... {} steps before\n", from);
+  for (std::size_t k = from; k < r.broken->steps.size(); ++k) s += "    " + r.broken->steps[k] + "\n";
   if (!r.broken->after.empty()) s += "  then\n";
   for (const std::string& step : r.broken->after) s += "    " + step + "\n";
   return s;

@@ -48,8 +48,9 @@ Footprint::Footprint(std::span<const LoanGroup> groups) {
       planes_.push_back({group.planes[i], group.item_bytes[i], index});
     }
   }
-  std::stable_sort(planes_.begin(), planes_.end(), [](const Lent& a, const Lent& b) {
-    return Key{a.plane.region.value, a.plane.base} < Key{b.plane.region.value, b.plane.base};
+  std::sort(planes_.begin(), planes_.end(), [](const Lent& a, const Lent& b) {
+    const Key x{a.plane.region.value, a.plane.base}, y{b.plane.region.value, b.plane.base};
+    return x != y ? x < y : a.group < b.group;
   });
 }
 

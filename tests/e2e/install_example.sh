@@ -19,6 +19,13 @@ echo "held_write: kept its promise"
 "$work/build/two_processes" | tee "$work/run.log"
 grep -q 'decode: "layer 1 of the second page"' "$work/run.log"
 
+# docs/testing.md shows the very program that was built.
+awk '/^```cpp$/ { show = 1; next } /^```$/ { exit } show' "$source_dir/docs/testing.md" >"$work/shown.cc"
+if ! diff "$work/shown.cc" <(tail -n +3 "$source_dir/examples/outside/held_write.cc"); then
+  echo "docs/testing.md and examples/outside/held_write.cc differ; copy the program into the document"
+  exit 1
+fi
+
 # Nothing but the marked names leaves the library.
 library="$(find "$work/prefix" -name 'libkvferry.so' | head -n 1)"
 hidden="$(nm -D --defined-only -C "$library" | grep -c 'kvferry::core::' || true)"

@@ -105,6 +105,12 @@ bool until(Done done) {
   return true;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // freed memory is kept by the sanitizer
+#else
+constexpr bool kSanitized = false;
+#endif
+
 // VmRSS in KiB.
 long resident_kib() {
   std::ifstream status("/proc/self/status");
@@ -194,7 +200,9 @@ TEST(Bootstrap, TenThousandMalformedBodiesLeaveItServingAndFlat) {
   throw_some(0, 2000);
   const long before = resident_kib();
   throw_some(2000, 10000);
-  EXPECT_LT(resident_kib() - before, 4096);
+  if (!kSanitized) {
+    EXPECT_LT(resident_kib() - before, 4096);
+  }
   const auto c = s->counters();
   EXPECT_EQ(c.routes.bad_request, 10000U);
   EXPECT_EQ(c.routes.requests, 10000U);
@@ -221,7 +229,7 @@ TEST(Bootstrap, ConnectionsAboveTheLimitAreClosedAndCounted) {
 
 TEST(Bootstrap, ARequestThatStallsIsCutAndCounted) {
   ServiceOptions o;
-  o.request_timeout = milliseconds(50);
+  o.request_timeout = milliseconds(500);
   const auto s = server(o);
   EXPECT_EQ(ask(s->endpoint(), "PUT /v1/groups/g/ranks/0 HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"), "");
   EXPECT_EQ(s->counters().connections_timed_out, 1U);

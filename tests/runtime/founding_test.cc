@@ -1,5 +1,6 @@
-// The founding case, for every mover and in virtual time: a sender that nobody ever talks to ends by its bootstrap
-// deadline, says so with everything that is known, tells those who come late, and never hits a room that was in time.
+// The founding case, for every mover and in virtual time: a sender that nobody ever talks to ends by its
+// bootstrap deadline, says so with everything that is known, tells those who come late, and never hits a room
+// that was in time.
 #include "runtime/testkit_support.h"
 
 namespace kvferry::testkit {
@@ -120,8 +121,7 @@ TEST_P(Founding, AGrantThatHadArrivedIsAppliedBeforeTheDeadlineIsJudged) {
   const Handle receiver = open_receiver(decode, 7001, cluster.senders());
   cluster.settle();
   must(decode.manager->grant(receiver, lend_pages({{0, 1}}, 16)));
-  while (decode.manager->turn()) {
-  }
+  while (decode.manager->turn()) {}
   cluster.clock().set(TimePoint{20s});  // prefill slept from 0 to 20 s; the GRANT waits in its channel
   cluster.settle();
   EXPECT_EQ(prefill.manager->poll(sender), Poll::kWaitingForInput) << prefill.manager->error(sender).line();

@@ -113,8 +113,8 @@ TEST_P(Abort, ARejectionReachesDecodeWithStatusAndText) {
   EXPECT_EQ(cluster.decode().manager->error(pair.receiver).status, 429);
 }
 
-// The program of docs/testing.md. Whatever the mover: Failed is not shown while a byte can still land, and pages that
-// came back stay as their next owner left them.
+// The program of docs/testing.md. Whatever the mover: Failed is not shown while a byte can still land, and
+// pages that came back stay as their next owner left them.
 TEST_P(Abort, AHeldOperationNeverWritesOnPagesThatWereLentAgain) {
   Cluster cluster(options());
   Node& prefill = cluster.prefill();
@@ -131,8 +131,8 @@ TEST_P(Abort, AHeldOperationNeverWritesOnPagesThatWereLentAgain) {
   EXPECT_EQ(decode.manager->error(first.receiver).code, Code::kAborted) << "the reason is known at once";
   EXPECT_TRUE(decode.manager->info(first.receiver).failing);
 
-  // A receiver-placed write is shut out by the receiver alone. One-sided writes and the receiver's own reads can still
-  // land, so those pages stay lent.
+  // A receiver-placed write is shut out by the receiver alone. One-sided writes and the receiver's own reads
+  // can still land, so those pages stay lent.
   const bool waits = landed() || pull();
   EXPECT_EQ(decode.manager->poll(first.receiver) == Poll::kFailed, !waits);
   EXPECT_EQ(decode.manager->quiet(first.receiver), !waits);
@@ -228,7 +228,8 @@ TEST_P(Abort, OneRankOfTwoFailsAllWithTheSameReason) {
   cluster.settle();
   EXPECT_EQ(cluster.decode().manager->poll(receiver), Poll::kFailed);
   EXPECT_EQ(cluster.prefill(0).manager->poll(first), Poll::kFailed);
-  for (const Error& error : {cluster.prefill(0).manager->error(first), cluster.decode().manager->error(receiver)}) {
+  for (const Error& error :
+       {cluster.prefill(0).manager->error(first), cluster.decode().manager->error(receiver)}) {
     EXPECT_NE(error.line().find("rank 1 ran out of memory"), std::string::npos) << error.line();
   }
 }

@@ -1,4 +1,5 @@
-// Each deadline has a name, a default, a clock start and a test here; bootstrap is in founding_test.cc. Virtual time.
+// Each deadline has a name, a default, a clock start and a test here; bootstrap is in founding_test.cc.
+// Virtual time.
 #include <gmock/gmock.h>
 
 #include "runtime/testkit_support.h"
@@ -259,7 +260,8 @@ TEST_P(Deadline, TombstoneIsHowLongAFailedRoomIsRemembered) {
   const Handle late = open_receiver(cluster.decode(), 1, cluster.senders());
   must(cluster.decode().manager->grant(late, lend_pages({{0, 1}}, 16)));
   cluster.settle();
-  EXPECT_EQ(cluster.decode().manager->poll(late), Poll::kWaitingForInput) << "parked: nobody remembers the failure";
+  EXPECT_EQ(cluster.decode().manager->poll(late), Poll::kWaitingForInput)
+      << "parked: nobody remembers the failure";
 }
 
 }  // namespace

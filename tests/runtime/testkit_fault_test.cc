@@ -30,8 +30,9 @@ Poll receiver_poll(Cluster& c, const Room& room) { return c.decode().manager->po
 
 TEST_P(Faults, EveryMessageMayBeLostOnceOrComeTwiceOrLate) {
   for (const char* name : {"HELLO", "GRANT", "READY", "DONE", "OFFER", "RELEASE", "ACK"}) {
-    for (const FrameRule::Act act : {FrameRule::Act::kDrop, FrameRule::Act::kDuplicate, FrameRule::Act::kDelay,
-                                     FrameRule::Act::kReorder, FrameRule::Act::kTruncate}) {
+    for (const FrameRule::Act act :
+         {FrameRule::Act::kDrop, FrameRule::Act::kDuplicate, FrameRule::Act::kDelay, FrameRule::Act::kReorder,
+          FrameRule::Act::kTruncate}) {
       Cluster cluster(options());
       fill_page(cluster.prefill(), 0, 4, 0);
       FrameRule rule;
@@ -44,9 +45,11 @@ TEST_P(Faults, EveryMessageMayBeLostOnceOrComeTwiceOrLate) {
       must(cluster.prefill().manager->push(room.sender, chunk_of({{0, 2}}, 32, true)));
       cluster.advance(40s);
       EXPECT_EQ(receiver_poll(cluster, room), Poll::kSuccess)
-          << name << " act " << static_cast<int>(act) << ": " << cluster.decode().manager->error(room.receiver).line();
+          << name << " act " << static_cast<int>(act) << ": "
+          << cluster.decode().manager->error(room.receiver).line();
       EXPECT_EQ(sender_poll(cluster, room), Poll::kSuccess)
-          << name << " act " << static_cast<int>(act) << ": " << cluster.prefill().manager->error(room.sender).line();
+          << name << " act " << static_cast<int>(act) << ": "
+          << cluster.prefill().manager->error(room.sender).line();
       EXPECT_TRUE(page_is(cluster.decode(), 8, 4, 0)) << name;
     }
   }
@@ -149,7 +152,8 @@ TEST_P(Faults, ALostCompletionHoldsTheRoomBackUntilItIsFound) {
   EXPECT_NE(sender_poll(cluster, room), Poll::kSuccess);
   EXPECT_EQ(poster(cluster).mover->release_late(), 1U);
   cluster.settle();
-  EXPECT_EQ(sender_poll(cluster, room), Poll::kSuccess) << cluster.prefill().manager->error(room.sender).line();
+  EXPECT_EQ(sender_poll(cluster, room), Poll::kSuccess)
+      << cluster.prefill().manager->error(room.sender).line();
   EXPECT_EQ(receiver_poll(cluster, room), Poll::kSuccess);
 }
 

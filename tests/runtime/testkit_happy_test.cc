@@ -161,7 +161,8 @@ TEST_P(Happy, ARoomNumberMayComeAgain) {
     must(decode.manager->grant(receiver, lend_pages({{9, 1}}, 16)));
     must(prefill.manager->push(sender, chunk_of({{1, 1}}, 16, true)));
     cluster.settle();
-    ASSERT_EQ(decode.manager->poll(receiver), Poll::kSuccess) << round << " " << decode.manager->error(receiver).line();
+    ASSERT_EQ(decode.manager->poll(receiver), Poll::kSuccess)
+        << round << " " << decode.manager->error(receiver).line();
     ASSERT_EQ(prefill.manager->poll(sender), Poll::kSuccess) << round;
     EXPECT_TRUE(page_is(decode, 9, round, 0));
     must(prefill.manager->close(sender));

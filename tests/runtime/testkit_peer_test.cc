@@ -59,7 +59,8 @@ TEST_P(Peers, ADecodeThatDiesFailsTheSendersRoom) {
   cluster.crash(cluster.decode());
   cluster.advance(3s);
   EXPECT_EQ(prefill.manager->poll(lost.sender), Poll::kFailed);
-  EXPECT_EQ(prefill.manager->error(lost.sender).code, Code::kPeerLost) << prefill.manager->error(lost.sender).line();
+  EXPECT_EQ(prefill.manager->error(lost.sender).code, Code::kPeerLost)
+      << prefill.manager->error(lost.sender).line();
   cluster.restart(cluster.decode());
   cluster.advance(1s);
   expect_success(cluster, 1);
@@ -141,7 +142,8 @@ TEST_P(Peers, StopTellsThePeersBeforeItEnds) {
   must(cluster.prefill().manager->stop(1s));
   cluster.settle();
   EXPECT_EQ(cluster.decode().manager->poll(room.receiver), Poll::kFailed);
-  const Result<Handle> after = cluster.prefill().manager->open(OpenSpec{RoomId{9}, Role::kSender, {}, {}, 0, 1, {}, 0, 0});
+  const Result<Handle> after =
+      cluster.prefill().manager->open(OpenSpec{RoomId{9}, Role::kSender, {}, {}, 0, 1, {}, 0, 0});
   ASSERT_FALSE(after.has_value());
   EXPECT_EQ(after.error().code, Code::kRefused);
 }

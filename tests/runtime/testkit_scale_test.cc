@@ -33,12 +33,14 @@ TEST_P(Scale, TenThousandLiveRooms) {
   prefill.manager->poll_many(senders, polls);
   for (const std::uint8_t poll : polls) ASSERT_EQ(poll, static_cast<std::uint8_t>(Poll::kWaitingForInput));
   cluster.advance(5s);
-  for (std::uint32_t i = 0; i < kRooms; ++i) must(prefill.manager->push(senders[i], chunk_of({{i, 1}}, 16, true)));
+  for (std::uint32_t i = 0; i < kRooms; ++i)
+    must(prefill.manager->push(senders[i], chunk_of({{i, 1}}, 16, true)));
   cluster.settle();
   decode.manager->poll_many(receivers, polls);
   for (const std::uint8_t poll : polls) ASSERT_EQ(poll, static_cast<std::uint8_t>(Poll::kSuccess));
   for (std::uint32_t i = 0; i < kRooms; ++i) ASSERT_TRUE(page_is(decode, kRooms - 1 - i, 7, i)) << i;
-  EXPECT_EQ(count_events(events_of(decode), ManagerEvent::Kind::kTerminal), 4096U) << "take_events takes in portions";
+  EXPECT_EQ(count_events(events_of(decode), ManagerEvent::Kind::kTerminal), 4096U)
+      << "take_events takes in portions";
   for (std::uint32_t i = 0; i < kRooms; ++i) {
     must(prefill.manager->close(senders[i]));
     must(decode.manager->close(receivers[i]));

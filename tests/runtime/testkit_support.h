@@ -17,7 +17,8 @@ inline std::byte pattern(std::uint64_t seed, std::uint32_t layer, std::uint32_t 
 
 inline void fill_page(Node& node, std::uint32_t page, std::uint64_t seed, std::uint32_t name) {
   for (std::uint32_t layer = 0; layer < node.layers; ++layer) {
-    for (std::uint32_t i = 0; i < node.item_bytes; ++i) node.item(layer, page)[i] = pattern(seed, layer, name, i);
+    for (std::uint32_t i = 0; i < node.item_bytes; ++i)
+      node.item(layer, page)[i] = pattern(seed, layer, name, i);
   }
 }
 
@@ -48,8 +49,8 @@ inline Handle open_sender(Node& node, std::uint64_t room) {
   return handle.value_or(Handle{});
 }
 
-inline Handle open_receiver(Node& node, std::uint64_t room, std::vector<std::string> senders, std::uint32_t leg = 0,
-                            std::uint32_t legs = 1) {
+inline Handle open_receiver(Node& node, std::uint64_t room, std::vector<std::string> senders,
+                            std::uint32_t leg = 0, std::uint32_t legs = 1) {
   OpenSpec spec;
   spec.room = RoomId{room};
   spec.role = Role::kReceiver;
@@ -76,7 +77,9 @@ inline ChunkSpec chunk_of(PageRuns pages, std::uint32_t tokens, bool last) {
   return spec;
 }
 
-inline void must(const Result<>& result) { EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().line()); }
+inline void must(const Result<>& result) {
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().line());
+}
 
 inline std::vector<ManagerEvent> events_of(Node& node) {
   std::vector<ManagerEvent> events;
@@ -113,9 +116,8 @@ inline std::string mover_name(const ::testing::TestParamInfo<const char*>& info)
   return name.substr(name.rfind('-') + 1);
 }
 
-#define KVFERRY_EVERY_MOVER(suite)                                                                     \
-  INSTANTIATE_TEST_SUITE_P(Loopback, suite,                                                            \
-                           ::testing::Values("loopback-push", "loopback-pull", "loopback-landed"),     \
-                           mover_name)
+#define KVFERRY_EVERY_MOVER(suite) \
+  INSTANTIATE_TEST_SUITE_P(        \
+      Loopback, suite, ::testing::Values("loopback-push", "loopback-pull", "loopback-landed"), mover_name)
 
 }  // namespace kvferry::testkit

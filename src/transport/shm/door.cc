@@ -211,6 +211,8 @@ Door::Visitors::iterator Door::dismiss(Visitors::iterator at, const char* why) {
     ++turned_away_;
   }
   if (why != nullptr) {
+    int status = 0;  // what it sent and nobody read would turn the refusal into a reset
+    static_cast<void>(receive_packet(visitor.socket.fd(), status));
     static_cast<void>(send_packet(visitor.socket.fd(), encode(Refusal{why}), {}));
   }
   poller_->remove(visitor.socket.fd());
