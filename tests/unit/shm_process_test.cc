@@ -258,6 +258,7 @@ TEST_F(ShmProcessTest, OnlyASharedDirectoryCrossesNetworkNamespaces) {
   EXPECT_EQ(reader_.find(Kind::kPeerReady)->error.status, ECONNREFUSED);
   EXPECT_NE(reader_.find(Kind::kPeerReady)->error.why.find("network namespace"), std::string::npos);
   end_child(SIGKILL);
+  reader_.mover.reset();  // its thread ends before the next fork
 
   const auto directory = std::filesystem::temp_directory_path() / ("kvf-shm-" + std::to_string(::getpid()));
   std::filesystem::create_directory(directory);
