@@ -40,10 +40,15 @@ conformance::MakerSpec maker_of(const ConformanceOptions& options) {
 // This program again, as the other process: the hidden --child takes the descriptor that World appends.
 std::vector<std::string> child_command(const ConformanceOptions& options, const std::string& bind) {
   std::error_code error;
-  std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe", error).string(), "conformance",
-                                    "--mover", options.mover, "--bind", bind};
+  std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe", error).string(),
+                                    "conformance",
+                                    "--mover",
+                                    options.mover,
+                                    "--bind",
+                                    bind};
   if (!options.plugin.empty()) words.insert(words.end(), {"--plugin", options.plugin});
-  if (!options.plugin_options.empty()) words.insert(words.end(), {"--plugin-options", options.plugin_options});
+  if (!options.plugin_options.empty())
+    words.insert(words.end(), {"--plugin-options", options.plugin_options});
   words.push_back("--child");
   return words;
 }
@@ -61,7 +66,8 @@ std::vector<HarnessSpec> harnesses_of(const ConformanceOptions& options, int str
   }
   base.label = name + "_one_process";
   std::vector<HarnessSpec> list = {base};
-  if (options.mover.rfind("loopback", 0) == 0 && options.plugin.empty()) return list;  // it has no other process
+  if (options.mover.rfind("loopback", 0) == 0 && options.plugin.empty())
+    return list;  // it has no other process
   base.label = name + "_two_processes";
   base.far = HarnessSpec::Far::kChild;
   base.child_command = child_command(options, base.maker.bind);
@@ -82,18 +88,20 @@ int report_on(const ConformanceOptions& options, const std::vector<HarnessSpec>&
     if (options.json) continue;
     std::cout << report.count(conformance::Verdict::Kind::kHeld) << " held, "
               << report.count(conformance::Verdict::Kind::kBroken) << " broken, "
-              << report.count(conformance::Verdict::Kind::kSkipped) << " skipped: " << report.capabilities.name << " ("
+              << report.count(conformance::Verdict::Kind::kSkipped)
+              << " skipped: " << report.capabilities.name << " ("
               << conformance::describe(report.capabilities) << ")\n";
   }
   if (options.json) std::cout << conformance::json_of(reports) << "\n";
-  const bool kept = std::all_of(reports.begin(), reports.end(), [](const Report& report) { return report.held(); });
+  const bool kept =
+      std::all_of(reports.begin(), reports.end(), [](const Report& report) { return report.held(); });
   return kept ? kKept : kBroken;
 }
 
 int serve_one(const ConformanceOptions& options) {
-  auto stream = conformance::meet_by_listening(options.listen, options.mover, nullptr, [](const std::string& bound) {
-    std::cerr << "waiting for one run on " << bound << "\n";
-  });
+  auto stream = conformance::meet_by_listening(
+      options.listen, options.mover, nullptr,
+      [](const std::string& bound) { std::cerr << "waiting for one run on " << bound << "\n"; });
   if (!stream) return complain(stream.error());
   const int rc = conformance::serve_party(*stream, maker_of(options));
   close(*stream);

@@ -1,5 +1,5 @@
-// The numbered promises of the Transport contract, each as a function over a harness. docs/transports.md lists them.
-// Thread rule: one thread; a check makes its own world and leaves nothing.
+// The numbered promises of the Transport contract, each as a function over a harness. docs/transports.md
+// lists them. Thread rule: one thread; a check makes its own world and leaves nothing.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ const std::vector<Check>& checks();
 std::vector<Check> operation_checks();   // checks_operations.cc
 std::vector<Check> refusal_checks();     // checks_refusals.cc
 std::vector<Check> ending_checks();      // checks_endings.cc: revoke, fence
-std::vector<Check> process_checks();     // checks_processes.cc: peers that die or stop, cost of calls, leaks
+std::vector<Check> process_checks();  // checks_processes.cc: peers that die or stop, cost of calls, leaks
 
 // Runs `body` with the near party posting, then with the far one. The first verdict that is not kHeld wins.
 Verdict both_ways(const HarnessSpec&, bool bulk, Verdict (*body)(Session&));

@@ -13,7 +13,8 @@ Verdict await_revoked(Session& s, int ms) {
   return held();
 }
 
-// Writes: the target stops changing. Reads: what completes without error was read before the lender took it back.
+// Writes: the target stops changing. Reads: what completes without error was read before the lender took it
+// back.
 Verdict revoke_in_mid_transfer(Session& s) {
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
   if (auto ok = s.lender().party->revoke(kLoan); !ok) return broken("revoke: " + ok.error().line());
@@ -38,7 +39,8 @@ Verdict revoke_in_mid_transfer(Session& s) {
     }
   }
   s.pass(50);
-  if (Session::count(s.lender(), Event::Kind::kRevoked, kLoan) != 1) return broken("Revoked came more than once");
+  if (Session::count(s.lender(), Event::Kind::kRevoked, kLoan) != 1)
+    return broken("Revoked came more than once");
   return held();
 }
 
@@ -47,7 +49,8 @@ Verdict revoked_stays_revoked(Session& s) {
   const OpSpec first = s.operation(1, kLoan, {{0, 0, 8}});
   if (auto ok = s.post(first); !ok) return broken("post: " + ok.error().line());
   const std::vector<std::byte> wanted = s.expected(kShaped, {first});
-  if (!s.wait([&] { return s.ended(first.op) && s.target().party->hash(kShaped) == Session::hash(wanted); })) {
+  if (!s.wait(
+          [&] { return s.ended(first.op) && s.target().party->hash(kShaped) == Session::hash(wanted); })) {
     return broken("the first operation did not land within 10 s");
   }
   if (auto ok = s.lender().party->revoke(kLoan); !ok) return broken("revoke: " + ok.error().line());
@@ -57,16 +60,23 @@ Verdict revoked_stays_revoked(Session& s) {
     return broken("an operation on a revoked loan did not end within 10 s");
   }
   s.pass(50);
-  if (auto wrong = s.differs(kShaped, wanted); wrong) return broken("an operation on a revoked loan moved: " + *wrong);
+  if (auto wrong = s.differs(kShaped, wanted); wrong)
+    return broken("an operation on a revoked loan moved: " + *wrong);
   const LoanId next{kLoan.slot, kLoan.serial + 1};  // the slot lends again; the old ticket stays void
-  if (auto ok = s.lend(s.loan(next, {{0, 64}})); !ok) return broken("lending the slot again: " + ok.error().line());
+  if (auto ok = s.lend(s.loan(next, {{0, 64}})); !ok)
+    return broken("lending the slot again: " + ok.error().line());
   OpSpec old = s.operation(3, kLoan, {{20, 20, 8}});
-  if (s.post(old) && !s.wait([&] { return s.ended(OpId{3}); })) return broken("an operation on an old ticket did not end");
+  if (s.post(old) && !s.wait([&] { return s.ended(OpId{3}); }))
+    return broken("an operation on an old ticket did not end");
   s.pass(50);
-  if (auto wrong = s.differs(kShaped, wanted); wrong) return broken("an old ticket opened a new loan: " + *wrong);
+  if (auto wrong = s.differs(kShaped, wanted); wrong)
+    return broken("an old ticket opened a new loan: " + *wrong);
   const OpSpec good = s.operation(4, next, {{20, 20, 8}});
   if (auto ok = s.post(good); !ok) return broken("post on the new loan: " + ok.error().line());
-  const auto there = [&] { return s.ended(good.op) && s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {first, good})); };
+  const auto there = [&] {
+    return s.ended(good.op) &&
+           s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {first, good}));
+  };
   return s.wait(there) ? held() : broken("an operation on the new loan did not land");
 }
 
@@ -75,7 +85,9 @@ Verdict fenced_by_the_lender(Session& s) {
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
   if (auto ok = s.lender().party->fence(s.lender().other); !ok) return broken("fence: " + ok.error().line());
   s.let_go();
-  const auto fenced = [&] { return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) > 0; };
+  const auto fenced = [&] {
+    return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) > 0;
+  };
   const int limit = s.capabilities().fence == FenceMode::kAtOnce ? 1'000 : 10'000;
   if (!s.wait(fenced, limit)) return broken("no PeerFenced within " + std::to_string(limit) + " ms");
   if (s.capabilities().access == Access::kWrite) {
@@ -83,28 +95,35 @@ Verdict fenced_by_the_lender(Session& s) {
     s.pass(250);
     if (s.target().party->hash(kBulk) != then) return broken("bytes landed after PeerFenced");
   }
-  if (!s.wait([&] { return s.ended(OpId{1}); })) return broken("the poster's operation did not end within 10 s");
+  if (!s.wait([&] { return s.ended(OpId{1}); }))
+    return broken("the poster's operation did not end within 10 s");
   if (auto wrong = s.ended_once(OpId{1}); wrong) return broken(*wrong);
-  return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) == 1 ? held() : broken("PeerFenced came twice");
+  return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) == 1
+             ? held()
+             : broken("PeerFenced came twice");
 }
 
 Verdict fenced_by_the_poster(Session& s) {
   if (s.capabilities().fence == FenceMode::kNone) return skipped("fence is None");
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
   if (auto ok = s.poster().party->fence(s.poster().other); !ok) return broken("fence: " + ok.error().line());
-  if (!s.wait([&] { return s.ended(OpId{1}); }, 1'000)) return broken("the operation did not end within 1 s of fence()");
+  if (!s.wait([&] { return s.ended(OpId{1}); }, 1'000))
+    return broken("the operation did not end within 1 s of fence()");
   if (!s.wait([&] { return Session::count(s.poster(), Event::Kind::kPeerFenced, s.poster().other) > 0; })) {
     return broken("no PeerFenced");
   }
   if (auto wrong = s.ended_once(OpId{1}); wrong) return broken(*wrong);
-  if (s.post(s.operation(2, kLoan, {{0, 0, 1}}, kBulk))) return broken("a post to a fenced peer was accepted");
+  if (s.post(s.operation(2, kLoan, {{0, 0, 1}}, kBulk)))
+    return broken("a post to a fenced peer was accepted");
   s.source().party->fill(kBulk, kScribbleSeed);
   s.let_go();
   s.pass(100);
   const std::vector<std::byte> found = s.target().party->read(kBulk, 0, kBulkBytes);
-  const std::vector<std::byte> old = pattern(kTargetSeed, kBulkBytes), fresh = pattern(kSourceSeed, kBulkBytes);
+  const std::vector<std::byte> old = pattern(kTargetSeed, kBulkBytes),
+                               fresh = pattern(kSourceSeed, kBulkBytes);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i] != old[i] && found[i] != fresh[i]) return broken("byte " + std::to_string(i) + " was read after Quiesced");
+    if (found[i] != old[i] && found[i] != fresh[i])
+      return broken("byte " + std::to_string(i) + " was read after Quiesced");
   }
   return held();
 }
@@ -122,12 +141,15 @@ Verdict fenced_peers_come_back(Session& s) {
            Session::count(s.far(), Event::Kind::kPeerFenced, s.far().other) > 0 && s.ended(OpId{1});
   };
   if (!s.wait(fenced)) return broken("no PeerFenced on both sides within 10 s");
-  if (auto ok = s.lender().party->revoke(kLoan); !ok) return broken("revoke after fence: " + ok.error().line());
+  if (auto ok = s.lender().party->revoke(kLoan); !ok)
+    return broken("revoke after fence: " + ok.error().line());
   for (Side* side : {&s.near(), &s.far()}) side->party->drop_peer(side->other);
   s.near().other = PeerId{103};
   s.far().other = PeerId{204};
-  if (auto ok = s.near().party->add_peer(s.near().other, s.far().party->describe()); !ok) return broken(ok.error().line());
-  if (auto ok = s.far().party->add_peer(s.far().other, s.near().party->describe()); !ok) return broken(ok.error().line());
+  if (auto ok = s.near().party->add_peer(s.near().other, s.far().party->describe()); !ok)
+    return broken(ok.error().line());
+  if (auto ok = s.far().party->add_peer(s.far().other, s.near().party->describe()); !ok)
+    return broken(ok.error().line());
   const auto ready = [&] {
     return Session::count(s.near(), Event::Kind::kPeerReady, s.near().other) > 0 &&
            Session::count(s.far(), Event::Kind::kPeerReady, s.far().other) > 0;
@@ -139,7 +161,9 @@ Verdict fenced_peers_come_back(Session& s) {
   if (auto ok = s.lend(s.loan(next, {{0, 16}})); !ok) return broken("lend: " + ok.error().line());
   const OpSpec op = s.operation(9, next, {{3, 3, 9}});
   if (auto ok = s.post(op); !ok) return broken("post: " + ok.error().line());
-  const auto there = [&] { return s.ended(op.op) && s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {op})); };
+  const auto there = [&] {
+    return s.ended(op.op) && s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {op}));
+  };
   if (!s.wait(there)) return broken("an operation to the returned peer did not land");
   return s.target().party->hash(kBulk) == then ? held() : broken("bytes of the fenced path landed later");
 }
@@ -154,11 +178,15 @@ Verdict run_return(const HarnessSpec& spec) { return both_ways(spec, true, fence
 
 std::vector<Check> ending_checks() {
   return {
-      {"E01_revoke_in_mid_transfer", "after Revoked nothing lands in the loan and nothing read from it is accepted", run_mid},
-      {"E02_revoked_stays_revoked", "an old ticket never opens the slot again, a new loan of it works", run_stays},
+      {"E01_revoke_in_mid_transfer",
+       "after Revoked nothing lands in the loan and nothing read from it is accepted", run_mid},
+      {"E02_revoked_stays_revoked", "an old ticket never opens the slot again, a new loan of it works",
+       run_stays},
       {"E03_fenced_by_the_lender", "after PeerFenced nothing of that peer lands", run_lender},
-      {"E04_fenced_by_the_poster", "fence() ends the operations to that peer, quiesced, with an error", run_poster},
-      {"E05_fenced_peers_come_back", "a live peer can be added again under a new id, and the old path stays dead", run_return},
+      {"E04_fenced_by_the_poster", "fence() ends the operations to that peer, quiesced, with an error",
+       run_poster},
+      {"E05_fenced_peers_come_back",
+       "a live peer can be added again under a new id, and the old path stays dead", run_return},
   };
 }
 

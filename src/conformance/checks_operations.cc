@@ -22,7 +22,8 @@ Verdict declares_itself(Session& s) {
   const Capabilities c = s.capabilities();
   if (c.name.empty() || c.memory == 0) return broken("name or memory kinds are empty");
   if (c.max_in_flight == 0 || c.max_loans == 0) return broken("max_in_flight or max_loans is 0");
-  if (s.far().party->capabilities().name != c.name) return broken("two transports of one mover declare different names");
+  if (s.far().party->capabilities().name != c.name)
+    return broken("two transports of one mover declare different names");
   for (Side* side : {&s.near(), &s.far()}) {
     const std::size_t size = side->party->describe().size();
     if (size > 4096) return broken("describe() is " + std::to_string(size) + " bytes; at most 4096");
@@ -30,9 +31,11 @@ Verdict declares_itself(Session& s) {
       const auto ready = std::count_if(side->log.begin(), side->log.end(), [&](const SeenEvent& seen) {
         return seen.event.kind == Event::Kind::kRegionReady && seen.event.region == region;
       });
-      if (ready != 1) return broken("RegionReady came " + std::to_string(ready) + " times for one add_region");
+      if (ready != 1)
+        return broken("RegionReady came " + std::to_string(ready) + " times for one add_region");
     }
-    if (Session::count(*side, Event::Kind::kPeerReady, side->other) != 1) return broken("PeerReady did not come once");
+    if (Session::count(*side, Event::Kind::kPeerReady, side->other) != 1)
+      return broken("PeerReady did not come once");
   }
   return held();
 }
@@ -54,7 +57,8 @@ Verdict moves_what_was_asked(Session& s) {
 // The hash is taken in the process that sees the event, before anything else runs there.
 Verdict visible_as_declared(Session& s) {
   const Capabilities& c = s.capabilities();
-  if (c.visible == Visible::kLocalDone) return skipped("visible is LocalDone: Completed proves nothing about the target");
+  if (c.visible == Visible::kLocalDone)
+    return skipped("visible is LocalDone: Completed proves nothing about the target");
   if (auto ok = s.lend(s.loan(kLoan, kScatteredLent)); !ok) return broken("lend: " + ok.error().line());
   const bool at_lender = s.notifies();
   s.target().party->watch(kShaped);
@@ -62,8 +66,11 @@ Verdict visible_as_declared(Session& s) {
   if (auto ok = s.post(op); !ok) return broken("post: " + ok.error().line());
   const std::uint64_t wanted = Session::hash(s.expected(kShaped, {op}));
   if (c.access == Access::kWrite && !at_lender) {  // landed: the target is asked as soon as the poster knows
-    if (!s.wait([&] { return Session::count(s.poster(), Event::Kind::kCompleted, op.op) > 0; })) return broken("no Completed");
-    return s.target().party->hash(kShaped) == wanted ? held() : broken("Completed came before the bytes were in place");
+    if (!s.wait([&] { return Session::count(s.poster(), Event::Kind::kCompleted, op.op) > 0; }))
+      return broken("no Completed");
+    return s.target().party->hash(kShaped) == wanted
+               ? held()
+               : broken("Completed came before the bytes were in place");
   }
   const auto seen_event = [&]() -> const SeenEvent* {
     if (!at_lender) return s.find(s.poster(), Event::Kind::kCompleted, op.op);
@@ -72,7 +79,8 @@ Verdict visible_as_declared(Session& s) {
     });
     return it == s.lender().log.end() ? nullptr : &*it;
   };
-  if (!s.wait([&] { return seen_event() != nullptr; })) return broken("the event that proves the bytes never came");
+  if (!s.wait([&] { return seen_event() != nullptr; }))
+    return broken("the event that proves the bytes never came");
   if (seen_event()->watched_hash != wanted) return broken("the event came before its bytes were in place");
   return held();
 }
@@ -89,7 +97,8 @@ Verdict notices_arrive(Session& s) {
     ops.push_back(std::move(op));
   }
   if (!s.wait([&] { return Session::count(s.lender(), Event::Kind::kArrived, kLoan) >= ops.size(); })) {
-    return broken(std::to_string(Session::count(s.lender(), Event::Kind::kArrived, kLoan)) + " of 16 notices arrived");
+    return broken(std::to_string(Session::count(s.lender(), Event::Kind::kArrived, kLoan)) +
+                  " of 16 notices arrived");
   }
   s.pass(50);
   for (const OpSpec& op : ops) {
@@ -97,12 +106,13 @@ Verdict notices_arrive(Session& s) {
     for (const OpGroup& group : op.groups) bytes += bytes_of({group.planes, group.runs});
     const auto same = std::count_if(s.lender().log.begin(), s.lender().log.end(), [&](const SeenEvent& seen) {
       const Event& e = seen.event;
-      return e.kind == Event::Kind::kArrived && e.notice.size == op.notice.size && e.notice.bytes == op.notice.bytes &&
-             e.bytes == bytes && e.peer == s.lender().other && e.loan == kLoan;
+      return e.kind == Event::Kind::kArrived && e.notice.size == op.notice.size &&
+             e.notice.bytes == op.notice.bytes && e.bytes == bytes && e.peer == s.lender().other &&
+             e.loan == kLoan;
     });
     if (same != 1) {
-      return broken("the notice of operation " + std::to_string(op.op.value) + " came " + std::to_string(same) +
-                    " times with its bytes, peer and loan; once is promised");
+      return broken("the notice of operation " + std::to_string(op.op.value) + " came " +
+                    std::to_string(same) + " times with its bytes, peer and loan; once is promised");
     }
   }
   return verdict_of(s.differs(kShaped, s.expected(kShaped, ops)));
@@ -120,24 +130,31 @@ Verdict posts_all_or_nothing(Session& s) {
     const OpSpec op = s.operation(i, kLoan, {{item, item, 1}});
     auto ok = s.post(op);
     if (ok) accepted.push_back(op);
-    if (!ok && ok.error().code != Code::kWouldBlock) return broken("post over the limit: " + ok.error().line());
+    if (!ok && ok.error().code != Code::kWouldBlock)
+      return broken("post over the limit: " + ok.error().line());
     if (!ok) refused.push_back(op.op);
   }
-  if (accepted.size() > most) return broken(std::to_string(accepted.size()) + " posts were accepted; max_in_flight is less");
+  if (accepted.size() > most)
+    return broken(std::to_string(accepted.size()) + " posts were accepted; max_in_flight is less");
   s.near().party->hold(false);
   s.far().party->hold(false);
-  const auto all = [&] { return std::all_of(accepted.begin(), accepted.end(), [&](const OpSpec& op) { return s.ended(op.op); }); };
+  const auto all = [&] {
+    return std::all_of(accepted.begin(), accepted.end(), [&](const OpSpec& op) { return s.ended(op.op); });
+  };
   if (!s.wait(all)) return broken("accepted operations did not all end within 10 s");
   s.pass(50);
   for (const OpSpec& op : accepted) {
     if (auto wrong = s.ended_once(op.op); wrong) return broken(*wrong);
   }
   for (const OpId op : refused) {
-    if (Session::count(s.poster(), Event::Kind::kCompleted, op) + Session::count(s.poster(), Event::Kind::kQuiesced, op) != 0) {
+    if (Session::count(s.poster(), Event::Kind::kCompleted, op) +
+            Session::count(s.poster(), Event::Kind::kQuiesced, op) !=
+        0) {
       return broken("operation " + std::to_string(op.value) + " was refused and completed all the same");
     }
   }
-  if (s.notifies() && !s.wait([&] { return Session::count(s.lender(), Event::Kind::kArrived, kLoan) >= accepted.size(); })) {
+  if (s.notifies() &&
+      !s.wait([&] { return Session::count(s.lender(), Event::Kind::kArrived, kLoan) >= accepted.size(); })) {
     return broken("not every accepted operation arrived");
   }
   return verdict_of(s.differs(kShaped, s.expected(kShaped, accepted)));
@@ -152,32 +169,40 @@ Verdict cancel_is_a_hint(Session& s) {
   s.poster().party->cancel(OpId{1});
   s.poster().party->cancel(OpId{1});
   s.poster().party->cancel(OpId{4711});  // no such operation
-  if (!s.poster().party->take_events().empty()) return broken("cancel completed the operation inside the call");
+  if (!s.poster().party->take_events().empty())
+    return broken("cancel completed the operation inside the call");
   if (before == 0 && s.poster().log.size() != known) return broken("events appeared without progress()");
   s.poster().party->hold(false);
   s.let_go();
-  if (!s.wait([&] { return s.ended(OpId{1}); })) return broken("a cancelled operation did not end within 10 s");
+  if (!s.wait([&] { return s.ended(OpId{1}); }))
+    return broken("a cancelled operation did not end within 10 s");
   s.pass(50);
   if (auto wrong = s.ended_once(OpId{1}); wrong) return broken(*wrong);
-  if (Session::count(s.poster(), Event::Kind::kCompleted, OpId{4711}) != 0) return broken("an unknown operation completed");
+  if (Session::count(s.poster(), Event::Kind::kCompleted, OpId{4711}) != 0)
+    return broken("an unknown operation completed");
   // A cancelled operation moved all, some or none of its pieces: nothing but old or new bytes may be there.
   return held();
 }
 
-// After Quiesced nothing of the operation moves: the source may be scribbled and the scribble never travels; the target
-// stays as it is once it is proven.
+// After Quiesced nothing of the operation moves: the source may be scribbled and the scribble never travels;
+// the target stays as it is once it is proven.
 Verdict quiesced_is_silent(Session& s) {
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
   s.let_go();
-  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000)) return broken("the operation did not end within 30 s");
+  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000))
+    return broken("the operation did not end within 30 s");
   const SeenEvent* completed = s.find(s.poster(), Event::Kind::kCompleted, OpId{1});
   if (!completed->event.error.ok()) return broken("completed with " + completed->event.error.line());
-  s.source().party->fill(kBulk, kScribbleSeed);  // at once: what the poster gave away it must not look at again
-  if (s.notifies() && !s.wait([&] { return Session::count(s.lender(), Event::Kind::kArrived, kLoan) > 0; }, 30'000)) {
+  s.source().party->fill(kBulk,
+                         kScribbleSeed);  // at once: what the poster gave away it must not look at again
+  if (s.notifies() &&
+      !s.wait([&] { return Session::count(s.lender(), Event::Kind::kArrived, kLoan) > 0; }, 30'000)) {
     return broken("the operation did not arrive within 30 s");
   }
-  const std::vector<std::byte> wanted = s.expected(kBulk, {s.operation(1, kLoan, {{0, 0, kBulkItems}}, kBulk)});
-  if (auto wrong = s.differs(kBulk, wanted); wrong) return broken("after Quiesced the source was still read: " + *wrong);
+  const std::vector<std::byte> wanted =
+      s.expected(kBulk, {s.operation(1, kLoan, {{0, 0, kBulkItems}}, kBulk)});
+  if (auto wrong = s.differs(kBulk, wanted); wrong)
+    return broken("after Quiesced the source was still read: " + *wrong);
   s.target().party->fill(kBulk, kScribbleSeed + 1);
   s.pass(200);
   return verdict_of(s.differs(kBulk, pattern(kScribbleSeed + 1, kBulkBytes)));
@@ -188,15 +213,18 @@ Verdict cancelled_is_silent(Session& s) {
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
   s.poster().party->cancel(OpId{1});
   s.let_go();
-  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000)) return broken("the operation did not end within 30 s");
+  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000))
+    return broken("the operation did not end within 30 s");
   s.source().party->fill(kBulk, kScribbleSeed);
   s.pass(200);
-  const std::vector<std::byte> old = pattern(kTargetSeed, kBulkBytes), fresh = pattern(kSourceSeed, kBulkBytes);
+  const std::vector<std::byte> old = pattern(kTargetSeed, kBulkBytes),
+                               fresh = pattern(kSourceSeed, kBulkBytes);
   const std::vector<std::byte> found = s.target().party->read(kBulk, 0, kBulkBytes);
   if (found.size() != kBulkBytes) return broken("the target could not be read");
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] != old[i] && found[i] != fresh[i]) {
-      return broken("byte " + std::to_string(i) + " of the target is neither old nor of the source before Quiesced");
+      return broken("byte " + std::to_string(i) +
+                    " of the target is neither old nor of the source before Quiesced");
     }
   }
   if (s.target().party == s.poster().party || !s.notifies()) {
@@ -215,7 +243,8 @@ Verdict wakes_up(Session& s) {
   if (auto ok = s.post(op); !ok) return broken("post: " + ok.error().line());
   // Nothing but wake_fd() and busy() says when the near side, which lends, makes progress from here on.
   for (int turn = 0; turn < 1000; ++turn) {
-    if (s.ended(op.op) && (!s.notifies() || Session::count(s.lender(), Event::Kind::kArrived, kLoan) > 0)) return held();
+    if (s.ended(op.op) && (!s.notifies() || Session::count(s.lender(), Event::Kind::kArrived, kLoan) > 0))
+      return held();
     if (!s.world().two_processes()) s.far().party->pump();
     const bool woke = s.near().party->wait_wake(s.notifies() ? 1000 : 5);
     if (woke || !s.notifies()) {
@@ -241,11 +270,16 @@ Verdict run_wakes(const HarnessSpec& spec) { return one_way(spec, false, false, 
 
 std::vector<Check> operation_checks() {
   return {
-      {"C01_declares_itself", "names itself, describes itself in 4 KiB, answers add_region and add_peer once each", run_declares},
-      {"C02_moves_what_was_asked", "every piece lands at its place and no other byte of the region changes", run_moves},
-      {"C03_posts_all_or_nothing", "over max_in_flight post() says kWouldBlock and has no effect; every accepted post "
-                                   "completes once and quiesces once", run_posts},
-      {"C04_cancel_is_a_hint", "cancel() never completes inside the call, and the operation still ends once", run_cancel},
+      {"C01_declares_itself",
+       "names itself, describes itself in 4 KiB, answers add_region and add_peer once each", run_declares},
+      {"C02_moves_what_was_asked", "every piece lands at its place and no other byte of the region changes",
+       run_moves},
+      {"C03_posts_all_or_nothing",
+       "over max_in_flight post() says kWouldBlock and has no effect; every accepted post "
+       "completes once and quiesces once",
+       run_posts},
+      {"C04_cancel_is_a_hint", "cancel() never completes inside the call, and the operation still ends once",
+       run_cancel},
       {"C05_quiesced_is_silent", "after Quiesced neither buffer is touched any more", run_silent},
       {"C06_cancelled_is_silent", "the same for an operation that was cut short", run_cut_silent},
       {"C07_visible_as_declared", "the bytes are in place at the very event that proves them", run_visible},

@@ -12,11 +12,13 @@ const char* const kNoSignals = "the far side is on another host: it cannot be ki
 Verdict killed_lender(Session& s) {
   if (!s.world().may_signal()) return skipped(kNoSignals);
   if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
-  if (auto ok = s.post(s.operation(2, kLoan, {{0, 0, 1}}, kBulk)); !ok) return broken("post: " + ok.error().line());
+  if (auto ok = s.post(s.operation(2, kLoan, {{0, 0, 1}}, kBulk)); !ok)
+    return broken("post: " + ok.error().line());
   s.world().kill_far();
   const auto ended = [&] { return s.ended(OpId{1}) && s.ended(OpId{2}); };
   const bool alone = s.wait(ended, 2'000);  // by the mover's own evidence; else the fence does it
-  if (!alone && s.capabilities().fence == FenceMode::kNone) return skipped("fence is None and the mover saw nothing");
+  if (!alone && s.capabilities().fence == FenceMode::kNone)
+    return skipped("fence is None and the mover saw nothing");
   if (auto ok = s.poster().party->fence(s.poster().other); !ok) return broken("fence: " + ok.error().line());
   if (!s.wait(ended, s.capabilities().fence == FenceMode::kAtOnce ? 1'000 : 10'000)) {
     return broken("operations to a killed peer did not end after fence()");
@@ -40,16 +42,20 @@ Verdict killed_poster(Session& s) {
   if (s.capabilities().fence == FenceMode::kNone) return skipped("fence is None");
   if (auto ok = s.lender().party->fence(s.lender().other); !ok) return broken("fence: " + ok.error().line());
   const int limit = s.capabilities().fence == FenceMode::kAtOnce ? 1'000 : 10'000;
-  if (!s.wait([&] { return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) > 0; }, limit)) {
+  if (!s.wait([&] { return Session::count(s.lender(), Event::Kind::kPeerFenced, s.lender().other) > 0; },
+              limit)) {
     return broken("a killed peer was not fenced within " + std::to_string(limit) + " ms");
   }
   if (auto ok = s.lender().party->revoke(kLoan); !ok) return broken("revoke: " + ok.error().line());
-  if (!s.wait([&] { return Session::count(s.lender(), Event::Kind::kRevoked, kLoan) > 0; })) return broken("no Revoked");
+  if (!s.wait([&] { return Session::count(s.lender(), Event::Kind::kRevoked, kLoan) > 0; }))
+    return broken("no Revoked");
   const std::uint64_t then = s.lender().party->hash(kBulk);
   s.pass(200);
   if (s.lender().party->hash(kBulk) != then) return broken("bytes landed after the peer was fenced");
   s.lender().party->drop_peer(s.lender().other);
-  return verdict_of(s.lender().party->drop_region(kBulk) ? Finding{} : Finding{"the region of a dead peer's loan stays in use"});
+  return verdict_of(s.lender().party->drop_region(kBulk)
+                        ? Finding{}
+                        : Finding{"the region of a dead peer's loan stays in use"});
 }
 
 // The poster stops in mid-transfer, its loan is revoked meanwhile, and it goes on.
@@ -71,9 +77,11 @@ Verdict stopped_poster(Session& s) {
   const std::uint64_t then = s.lender().party->hash(kBulk);
   s.pass(100);
   s.world().continue_far();
-  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000)) return broken("the operation did not end after SIGCONT");
+  if (!s.wait([&] { return s.ended(OpId{1}); }, 30'000))
+    return broken("the operation did not end after SIGCONT");
   s.pass(200);
-  if (s.lender().party->hash(kBulk) != then) return broken("bytes landed after Revoked, when the peer went on");
+  if (s.lender().party->hash(kBulk) != then)
+    return broken("bytes landed after Revoked, when the peer went on");
   if (!writes && s.find(s.poster(), Event::Kind::kCompleted, OpId{1})->event.error.ok()) {
     const OpSpec op = s.operation(1, kLoan, {{0, 0, kBulkItems}}, kBulk);
     if (auto wrong = s.differs(kBulk, s.expected(kBulk, {op})); wrong) {
@@ -93,12 +101,14 @@ Verdict stopped_lender(Session& s) {
   const CallCosts after = s.poster().party->costs();
   Verdict verdict = held();
   if (after.slept - before.slept > (after.calls - before.calls) / 50 + 1) {
-    verdict = broken(std::to_string(after.slept - before.slept) + " of " + std::to_string(after.calls - before.calls) +
-                     " calls slept while the peer was stopped");
+    verdict = broken(std::to_string(after.slept - before.slept) + " of " +
+                     std::to_string(after.calls - before.calls) + " calls slept while the peer was stopped");
   }
   if (s.capabilities().fence != FenceMode::kNone) {
-    if (auto ok = s.poster().party->fence(s.poster().other); !ok) verdict = broken("fence: " + ok.error().line());
-    if (!s.wait([&] { return s.ended(OpId{1}); }, 1'000)) verdict = broken("no end within 1 s of fence() on a stopped peer");
+    if (auto ok = s.poster().party->fence(s.poster().other); !ok)
+      verdict = broken("fence: " + ok.error().line());
+    if (!s.wait([&] { return s.ended(OpId{1}); }, 1'000))
+      verdict = broken("no end within 1 s of fence() on a stopped peer");
   }
   s.world().continue_far();
   s.let_go();
@@ -107,19 +117,24 @@ Verdict stopped_lender(Session& s) {
 
 Verdict calls_are_short(Session& s) {
   const CallCosts before = s.near().party->costs();
-  if (auto ok = s.lend(s.loan(kLoan, {{0, kBulkItems}}, kBulk)); !ok) return broken("lend: " + ok.error().line());
+  if (auto ok = s.lend(s.loan(kLoan, {{0, kBulkItems}}, kBulk)); !ok)
+    return broken("lend: " + ok.error().line());
   for (std::uint64_t op = 1; op <= 6; ++op) {
-    if (auto ok = s.post(s.operation(op, kLoan, {{0, 0, kBulkItems}}, kBulk)); !ok) return broken("post: " + ok.error().line());
-    if (!s.wait([&] { return s.ended(OpId{op}); }, 30'000)) return broken("an operation did not end within 30 s");
+    if (auto ok = s.post(s.operation(op, kLoan, {{0, 0, kBulkItems}}, kBulk)); !ok)
+      return broken("post: " + ok.error().line());
+    if (!s.wait([&] { return s.ended(OpId{op}); }, 30'000))
+      return broken("an operation did not end within 30 s");
   }
   const CallCosts after = s.near().party->costs();
   const std::uint64_t calls = after.calls - before.calls, over = after.over_1ms - before.over_1ms;
   const std::uint64_t slept = after.slept - before.slept;
-  const std::string of = " of " + std::to_string(calls) + " calls (" + std::to_string(after.worst_ns / 1000) + " us in " +
-                         after.worst_call + " at worst)";
-  // A single call may be hit by an interrupt or a page fault storm; a mover that is built to take longer is hit each time.
+  const std::string of = " of " + std::to_string(calls) + " calls (" + std::to_string(after.worst_ns / 1000) +
+                         " us in " + after.worst_call + " at worst)";
+  // A single call may be hit by an interrupt or a page fault storm; a mover that is built to take longer is
+  // hit each time.
   const std::uint64_t factor = s.world().spec().time_factor;
-  if (factor == 1 && over > calls / 20 + 2) return broken("more than 1 ms of CPU in " + std::to_string(over) + of);
+  if (factor == 1 && over > calls / 20 + 2)
+    return broken("more than 1 ms of CPU in " + std::to_string(over) + of);
   if (after.worst_ns > 20'000'000 * factor) return broken("a call took 20 times what is allowed:" + of);
   if (slept > calls / 20 + 2) return broken("the thread slept inside " + std::to_string(slept) + of);
   return held();
@@ -134,7 +149,8 @@ Verdict nothing_is_left(const HarnessSpec& spec) {
     Verdict verdict = one_way(spec, i % 2 == 0, false, [](Session& s) {
       if (auto ok = s.lend(s.loan(kLoan, {{0, 64}})); !ok) return broken("lend: " + ok.error().line());
       for (std::uint64_t op = 1; op <= 8; ++op) {
-        if (auto ok = s.post(s.operation(op, kLoan, {{0, 0, 64}})); !ok) return broken("post: " + ok.error().line());
+        if (auto ok = s.post(s.operation(op, kLoan, {{0, 0, 64}})); !ok)
+          return broken("post: " + ok.error().line());
       }
       return s.wait([&] { return s.ended(OpId{8}); }) ? held() : broken("operations did not end");
     });
@@ -144,7 +160,8 @@ Verdict nothing_is_left(const HarnessSpec& spec) {
     last = now;
   }
   const auto more = [](const char* what, std::uint64_t a, std::uint64_t b) {
-    return broken(std::string(what) + " went from " + std::to_string(a) + " to " + std::to_string(b) + " over 4 lives");
+    return broken(std::string(what) + " went from " + std::to_string(a) + " to " + std::to_string(b) +
+                  " over 4 lives");
   };
   if (last.descriptors > first.descriptors) return more("descriptors", first.descriptors, last.descriptors);
   if (last.threads > first.threads) return more("threads", first.threads, last.threads);
@@ -160,14 +177,17 @@ Verdict restarted_peers_leave_nothing(Session& s) {
     if (auto ok = s.near().party->restart(); !ok) return broken("restart: " + ok.error().line());
     s.far().party->fence(s.far().other);
     const PeerId gone = s.far().other;
-    if (!s.wait([&] { return Session::count(s.far(), Event::Kind::kPeerFenced, gone) > 0; })) return broken("no PeerFenced");
+    if (!s.wait([&] { return Session::count(s.far(), Event::Kind::kPeerFenced, gone) > 0; }))
+      return broken("no PeerFenced");
     s.far().party->drop_peer(gone);
     s.far().other = PeerId{300 + life};
     s.near().log.clear();
     if (auto ok = s.near().party->add_region(kShaped, kShapedBytes); !ok) return broken(ok.error().line());
     s.pass(10);
-    if (auto ok = s.near().party->add_peer(s.near().other, s.far().party->describe()); !ok) return broken(ok.error().line());
-    if (auto ok = s.far().party->add_peer(s.far().other, s.near().party->describe()); !ok) return broken(ok.error().line());
+    if (auto ok = s.near().party->add_peer(s.near().other, s.far().party->describe()); !ok)
+      return broken(ok.error().line());
+    if (auto ok = s.far().party->add_peer(s.far().other, s.near().party->describe()); !ok)
+      return broken(ok.error().line());
     const auto ready = [&] {
       return Session::count(s.near(), Event::Kind::kPeerReady, s.near().other) > 0 &&
              Session::count(s.far(), Event::Kind::kPeerReady, s.far().other) > 0;
@@ -178,10 +198,12 @@ Verdict restarted_peers_leave_nothing(Session& s) {
     if (life == 1) first = last;
   }
   if (last.descriptors > first.descriptors) {
-    return broken("descriptors of the surviving side went from " + std::to_string(first.descriptors) + " to " +
-                  std::to_string(last.descriptors) + " over 4 lives of its peer");
+    return broken("descriptors of the surviving side went from " + std::to_string(first.descriptors) +
+                  " to " + std::to_string(last.descriptors) + " over 4 lives of its peer");
   }
-  return last.mappings > first.mappings + 3 ? broken("mappings of the surviving side grow with the lives of its peer") : held();
+  return last.mappings > first.mappings + 3
+             ? broken("mappings of the surviving side grow with the lives of its peer")
+             : held();
 }
 
 Verdict run_killed_lender(const HarnessSpec& spec) { return one_way(spec, true, true, killed_lender); }
@@ -189,19 +211,26 @@ Verdict run_killed_poster(const HarnessSpec& spec) { return one_way(spec, false,
 Verdict run_stopped_poster(const HarnessSpec& spec) { return one_way(spec, false, true, stopped_poster); }
 Verdict run_stopped_lender(const HarnessSpec& spec) { return one_way(spec, true, true, stopped_lender); }
 Verdict run_short(const HarnessSpec& spec) { return both_ways(spec, true, calls_are_short); }
-Verdict run_restarts(const HarnessSpec& spec) { return one_way(spec, true, false, restarted_peers_leave_nothing); }
+Verdict run_restarts(const HarnessSpec& spec) {
+  return one_way(spec, true, false, restarted_peers_leave_nothing);
+}
 
 }  // namespace
 
 std::vector<Check> process_checks() {
   return {
-      {"P01_killed_lender", "a killed peer ends every operation to it, by itself or at fence()", run_killed_lender},
-      {"P02_killed_poster", "a killed peer can be fenced, its loans revoked and its pages used again", run_killed_poster},
+      {"P01_killed_lender", "a killed peer ends every operation to it, by itself or at fence()",
+       run_killed_lender},
+      {"P02_killed_poster", "a killed peer can be fenced, its loans revoked and its pages used again",
+       run_killed_poster},
       {"P03_stopped_poster", "after Revoked nothing lands when a stopped peer goes on", run_stopped_poster},
-      {"P04_stopped_lender", "a stopped peer blocks no call, and fence() ends its operations", run_stopped_lender},
+      {"P04_stopped_lender", "a stopped peer blocks no call, and fence() ends its operations",
+       run_stopped_lender},
       {"P05_calls_are_short", "no call takes 1 ms of CPU or sleeps", run_short},
-      {"P06_nothing_is_left", "a destroyed transport leaves no descriptor, thread or mapping", nothing_is_left},
-      {"P07_restarts_leave_nothing", "a peer that comes back many times leaves the other side as it was", run_restarts},
+      {"P06_nothing_is_left", "a destroyed transport leaves no descriptor, thread or mapping",
+       nothing_is_left},
+      {"P07_restarts_leave_nothing", "a peer that comes back many times leaves the other side as it was",
+       run_restarts},
   };
 }
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -19,16 +18,20 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr int kQuantaPerPump = 2;
 
-std::uint64_t thread_cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
+// CPU time of this thread, and how often it was put to sleep.
+struct ThreadUse {
+  std::uint64_t cpu_ns = 0;
+  long sleeps = 0;
+};
 
-long sleeps_of_thread() {
+ThreadUse use_of_thread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
+  const auto ns = [](const timeval& t) {
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000ULL +
+           static_cast<std::uint64_t>(t.tv_usec) * 1'000ULL;
+  };
+  return {ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_nvcsw};
 }
 
 std::uint64_t entries_of(const char* directory) {
@@ -90,13 +93,13 @@ Result<> LocalParty::restart() {
 // Runs one call of the transport and books what it cost.
 template <class Call>
 auto LocalParty::timed(const char* name, Call&& call) {
-  const long sleeps = sleeps_of_thread();
-  const std::uint64_t start = thread_cpu_ns();
+  const ThreadUse before = use_of_thread();
   auto result = call();
-  const std::uint64_t cost = thread_cpu_ns() - start;
+  const ThreadUse after = use_of_thread();
+  const std::uint64_t cost = after.cpu_ns - before.cpu_ns;
   ++costs_.calls;
   if (cost > kMillisecond) ++costs_.over_1ms;
-  if (sleeps_of_thread() != sleeps) ++costs_.slept;
+  if (after.sleeps != before.sleeps) ++costs_.slept;
   if (cost > costs_.worst_ns) {
     costs_.worst_ns = cost;
     costs_.worst_call = name;
@@ -105,7 +108,8 @@ auto LocalParty::timed(const char* name, Call&& call) {
 }
 
 Result<> LocalParty::dead() const {
-  return fail(Code::kEnvironment, Who::kLocal, Next::kNever, "conformance party", "its transport was destroyed");
+  return fail(Code::kEnvironment, Who::kLocal, Next::kNever, "conformance party",
+              "its transport was destroyed");
 }
 
 Capabilities LocalParty::capabilities() { return transport_ ? transport_->capabilities() : Capabilities{}; }
@@ -158,7 +162,8 @@ Result<> LocalParty::fence(PeerId id) {
 Result<> LocalParty::lend(const LoanSpec& spec) {
   if (!transport_) return dead();
   std::vector<LoanGroup> groups;
-  for (const LoanGroupSpec& group : spec.groups) groups.push_back({group.planes, group.item_bytes, group.runs});
+  for (const LoanGroupSpec& group : spec.groups)
+    groups.push_back({group.planes, group.item_bytes, group.runs});
   const Loan loan{spec.id, spec.token, spec.peer, spec.access, groups};
   return timed("lend", [&] { return transport_->lend(loan); });
 }
@@ -204,7 +209,8 @@ void LocalParty::pump() {
     // Watched: one event a time, so that nothing moves between an event and its hash.
     const std::span<Event> room = std::span(out).first(blocks_.contains(watched_) ? 1 : out.size());
     const std::size_t count = timed("progress", [&] { return transport_->progress(room); });
-    const std::uint64_t hash = count != 0 && blocks_.contains(watched_) ? hash64(bytes_of_region(watched_)) : 0;
+    const std::uint64_t hash =
+        count != 0 && blocks_.contains(watched_) ? hash64(bytes_of_region(watched_)) : 0;
     for (std::size_t k = 0; k < count; ++k) seen_.push_back({std::move(out[k]), hash});
     if (count == 0 && !transport_->busy()) return;
   }
@@ -218,9 +224,7 @@ std::span<std::byte> LocalParty::bytes_of_region(RegionId id) {
   return {static_cast<std::byte*>(it->second.memory.address), it->second.bytes};
 }
 
-void LocalParty::fill(RegionId id, std::uint64_t seed) {
-  fill_pattern(bytes_of_region(id), seed);
-}
+void LocalParty::fill(RegionId id, std::uint64_t seed) { fill_pattern(bytes_of_region(id), seed); }
 
 std::uint64_t LocalParty::hash(RegionId id) { return hash64(bytes_of_region(id)); }
 

@@ -1,4 +1,5 @@
-// A Party in this process: calls the transport, measures each call and keeps the events. Thread rule: one thread.
+// A Party in this process: calls the transport, measures each call and keeps the events. Thread rule: one
+// thread.
 #pragma once
 
 #include <map>

@@ -47,7 +47,9 @@ class Plugin final : public Transport {
   Result<> add_region(RegionId id, const RegionView& view) override { return inner_->add_region(id, view); }
   Result<> drop_region(RegionId id) override { return inner_->drop_region(id); }
   std::vector<std::byte> describe() const override { return inner_->describe(); }
-  Result<> add_peer(PeerId id, std::span<const std::byte> text) override { return inner_->add_peer(id, text); }
+  Result<> add_peer(PeerId id, std::span<const std::byte> text) override {
+    return inner_->add_peer(id, text);
+  }
   void drop_peer(PeerId id) override { inner_->drop_peer(id); }
   Result<> fence(PeerId id) override { return inner_->fence(id); }
   Result<> lend(const Loan& loan) override { return inner_->lend(loan); }
@@ -70,14 +72,16 @@ Result<std::unique_ptr<Transport>> load_plugin(const std::string& path, const st
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
-    return fail(Code::kEnvironment, Who::kConfig, Next::kAfterFix, what, why == nullptr ? "dlopen failed" : why);
+    return fail(Code::kEnvironment, Who::kConfig, Next::kAfterFix, what,
+                why == nullptr ? "dlopen failed" : why);
   }
   std::shared_ptr<void> library(handle, [](void* h) { dlclose(h); });
   using Maker = Transport* (*)(const char*);
   const auto maker = reinterpret_cast<Maker>(dlsym(handle, "kvferry_make_transport"));
   if (maker == nullptr) {
-    return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, what,
-                "it does not export extern \"C\" kvferry::Transport* kvferry_make_transport(const char* options)");
+    return fail(
+        Code::kUsage, Who::kConfig, Next::kAfterFix, what,
+        "it does not export extern \"C\" kvferry::Transport* kvferry_make_transport(const char* options)");
   }
   std::unique_ptr<Transport> inner(maker(options.empty() ? "{}" : options.c_str()));
   if (!inner) {

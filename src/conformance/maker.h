@@ -1,4 +1,5 @@
-// Makes the transport under test: a mover of this build by name, or one out of a plug-in. Thread rule: one thread.
+// Makes the transport under test: a mover of this build by name, or one out of a plug-in. Thread rule: one
+// thread.
 #pragma once
 
 #include <functional>
@@ -27,13 +28,14 @@ struct MakerSpec {
   std::string plugin_options;  // JSON text for it
   std::string bind;            // tcp: address to listen on
   std::shared_ptr<transport::LoopbackFabric> fabric;  // loopback: shared by the parties of one process
-  std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap;  // a decorator to be held to the same
+  std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)>
+      wrap;  // a decorator to be held to the same
 };
 
 Result<Made> make(const MakerSpec&);
 
-// A transport of a plug-in: LIB.so exports `extern "C" kvferry::Transport* kvferry_make_transport(const char* options)`.
-// The library stays loaded as long as the transport lives.
+// A transport of a plug-in: LIB.so exports `extern "C" kvferry::Transport* kvferry_make_transport(const char*
+// options)`. The library stays loaded as long as the transport lives.
 Result<std::unique_ptr<Transport>> load_plugin(const std::string& path, const std::string& options);
 
 }  // namespace kvferry::conformance

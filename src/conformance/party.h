@@ -1,5 +1,5 @@
-// One side of a conformance run: a transport, its memory and what it reported. In this process or in another one.
-// Thread rule: one thread.
+// One side of a conformance run: a transport, its memory and what it reported. In this process or in another
+// one. Thread rule: one thread.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +74,8 @@ class Party {
   virtual Result<> post(const OpSpec&) = 0;
   virtual void cancel(OpId) = 0;
 
-  // One turn: progress() as often as the transport is busy (a few times at most). A remote party runs by itself.
+  // One turn: progress() as often as the transport is busy (a few times at most). A remote party runs by
+  // itself.
   virtual void pump() = 0;
   virtual std::vector<SeenEvent> take_events() = 0;  // since the last call, in order
   virtual void hold(bool) = 0;                       // true: progress() is not called until false
@@ -83,13 +84,14 @@ class Party {
   virtual void fill(RegionId, std::uint64_t seed) = 0;
   virtual std::uint64_t hash(RegionId) = 0;             // of the whole region
   virtual std::vector<std::byte> read(RegionId, std::uint64_t offset, std::uint64_t length) = 0;
-  virtual void watch(RegionId) = 0;                     // from now on SeenEvent::watched_hash is the hash of this region
+  virtual void watch(RegionId) = 0;  // from now on SeenEvent::watched_hash is the hash of this region
 
   virtual CallCosts costs() = 0;
   virtual Resources resources() = 0;
-  virtual bool wakes() = 0;               // wake_fd() is not -1
-  virtual bool wait_wake(int ms) = 0;     // true: it became readable (or the transport is busy) within that time
-  virtual Result<> restart() = 0;         // the transport is destroyed and made again; memory stays, regions are forgotten
+  virtual bool wakes() = 0;  // wake_fd() is not -1
+  virtual bool wait_wake(int ms) = 0;  // true: it became readable (or the transport is busy) within that time
+  virtual Result<>
+  restart() = 0;  // the transport is destroyed and made again; memory stays, regions are forgotten
 };
 
 // The oracle: what every byte of a filled region is.

@@ -24,7 +24,9 @@ std::uint8_t number(E value) {
 }
 
 Json loan_id(LoanId id) { return Json::array({id.slot, id.serial}); }
-LoanId loan_id_from(const Json& json) { return {json.at(0).get<std::uint32_t>(), json.at(1).get<std::uint64_t>()}; }
+LoanId loan_id_from(const Json& json) {
+  return {json.at(0).get<std::uint32_t>(), json.at(1).get<std::uint64_t>()};
+}
 
 Json plane(const Plane& p) { return Json::array({p.region.value, p.base, p.stride}); }
 Plane plane_from(const Json& j) {
@@ -32,7 +34,8 @@ Plane plane_from(const Json& j) {
 }
 
 Json notice(const Notice& n) {
-  return to_json(std::vector<std::byte>(n.bytes.begin(), n.bytes.begin() + std::min<std::size_t>(n.size, kMaxNotice)));
+  return to_json(
+      std::vector<std::byte>(n.bytes.begin(), n.bytes.begin() + std::min<std::size_t>(n.size, kMaxNotice)));
 }
 Notice notice_from(const Json& json) {
   const std::vector<std::byte> bytes = bytes_from(json);
@@ -74,8 +77,9 @@ Json to_json(const Error& e) {
 }
 
 Error error_from(const Json& j) {
-  return {enum_from<Code>(j.at("code")), enum_from<Who>(j.at("who")), enum_from<Next>(j.at("next")),
-          j.at("status").get<std::int32_t>(), j.at("what").get<std::string>(), j.at("why").get<std::string>()};
+  return {enum_from<Code>(j.at("code")),   enum_from<Who>(j.at("who")),
+          enum_from<Next>(j.at("next")),   j.at("status").get<std::int32_t>(),
+          j.at("what").get<std::string>(), j.at("why").get<std::string>()};
 }
 
 Json to_json(const Capabilities& c) {
@@ -116,8 +120,9 @@ Json to_json(const OpSpec& op) {
     for (const RunPair& r : group.runs) runs.push_back(Json::array({r.local, r.remote, r.count}));
     groups.push_back({{"planes", planes}, {"runs", runs}});
   }
-  return {{"op", op.op.value},       {"access", number(op.access)}, {"peer", op.peer.value},
-          {"loan", loan_id(op.ticket.loan)}, {"token", op.ticket.token}, {"groups", groups},
+  return {{"op", op.op.value},           {"access", number(op.access)},
+          {"peer", op.peer.value},       {"loan", loan_id(op.ticket.loan)},
+          {"token", op.ticket.token},    {"groups", groups},
           {"notice", notice(op.notice)}, {"priority", op.priority}};
 }
 
@@ -131,10 +136,12 @@ OpSpec op_from(const Json& j) {
     OpGroup& group = op.groups.emplace_back();
     for (const Json& p : g.at("planes")) {
       group.planes.push_back({plane_from(p.at(0)), plane_from(p.at(1)), p.at(2).get<std::uint32_t>(),
-                              p.at(3).get<std::uint32_t>(), p.at(4).get<std::uint32_t>(), p.at(5).get<std::uint32_t>()});
+                              p.at(3).get<std::uint32_t>(), p.at(4).get<std::uint32_t>(),
+                              p.at(5).get<std::uint32_t>()});
     }
     for (const Json& r : g.at("runs")) {
-      group.runs.push_back({r.at(0).get<std::uint32_t>(), r.at(1).get<std::uint32_t>(), r.at(2).get<std::uint32_t>()});
+      group.runs.push_back(
+          {r.at(0).get<std::uint32_t>(), r.at(1).get<std::uint32_t>(), r.at(2).get<std::uint32_t>()});
     }
   }
   op.notice = notice_from(j.at("notice"));
@@ -150,8 +157,11 @@ Json to_json(const LoanSpec& loan) {
     for (const PageRun& r : group.runs) runs.push_back(Json::array({r.first, r.count}));
     groups.push_back({{"planes", planes}, {"item_bytes", group.item_bytes}, {"runs", runs}});
   }
-  return {{"id", loan_id(loan.id)}, {"token", loan.token}, {"peer", loan.peer.value},
-          {"access", number(loan.access)}, {"groups", groups}};
+  return {{"id", loan_id(loan.id)},
+          {"token", loan.token},
+          {"peer", loan.peer.value},
+          {"access", number(loan.access)},
+          {"groups", groups}};
 }
 
 LoanSpec loan_from(const Json& j) {
@@ -164,15 +174,16 @@ LoanSpec loan_from(const Json& j) {
     LoanGroupSpec& group = loan.groups.emplace_back();
     for (const Json& p : g.at("planes")) group.planes.push_back(plane_from(p));
     group.item_bytes = g.at("item_bytes").get<std::vector<std::uint32_t>>();
-    for (const Json& r : g.at("runs")) group.runs.push_back({r.at(0).get<std::uint32_t>(), r.at(1).get<std::uint32_t>()});
+    for (const Json& r : g.at("runs"))
+      group.runs.push_back({r.at(0).get<std::uint32_t>(), r.at(1).get<std::uint32_t>()});
   }
   return loan;
 }
 
 Json to_json(const SeenEvent& seen) {
   const Event& e = seen.event;
-  return {{"kind", number(e.kind)}, {"peer", e.peer.value},     {"op", e.op.value},
-          {"loan", loan_id(e.loan)}, {"region", e.region.value}, {"bytes", e.bytes},
+  return {{"kind", number(e.kind)},     {"peer", e.peer.value},      {"op", e.op.value},
+          {"loan", loan_id(e.loan)},    {"region", e.region.value},  {"bytes", e.bytes},
           {"notice", notice(e.notice)}, {"error", to_json(e.error)}, {"hash", seen.watched_hash}};
 }
 
@@ -192,13 +203,17 @@ SeenEvent seen_from(const Json& j) {
 }
 
 Json to_json(const CallCosts& c) {
-  return {{"calls", c.calls},       {"over_1ms", c.over_1ms},     {"slept", c.slept},
-          {"worst_ns", c.worst_ns}, {"worst_call", c.worst_call}};
+  return {{"calls", c.calls},
+          {"over_1ms", c.over_1ms},
+          {"slept", c.slept},
+          {"worst_ns", c.worst_ns},
+          {"worst_call", c.worst_call}};
 }
 
 CallCosts costs_from(const Json& j) {
-  return {j.at("calls").get<std::uint64_t>(), j.at("over_1ms").get<std::uint64_t>(), j.at("slept").get<std::uint64_t>(),
-          j.at("worst_ns").get<std::uint64_t>(), j.at("worst_call").get<std::string>()};
+  return {j.at("calls").get<std::uint64_t>(), j.at("over_1ms").get<std::uint64_t>(),
+          j.at("slept").get<std::uint64_t>(), j.at("worst_ns").get<std::uint64_t>(),
+          j.at("worst_call").get<std::string>()};
 }
 
 bool write_message(int stream, const Json& message) {

@@ -1,5 +1,5 @@
-// The values of a Party as JSON objects, for the stream between two processes. They throw on values of a wrong shape:
-// callers catch. Thread rule: none.
+// The values of a Party as JSON objects, for the stream between two processes. They throw on values of a
+// wrong shape: callers catch. Thread rule: none.
 #pragma once
 
 #include <nlohmann/json.hpp>

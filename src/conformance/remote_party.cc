@@ -30,15 +30,20 @@ class RemoteParty final : public Party {
     return result(ask({{"call", "add_region"}, {"id", id.value}, {"bytes", size}}));
   }
   Result<> add_foreign_region(RegionId id, Memory memory) override {
-    return result(ask({{"call", "add_foreign"}, {"id", id.value}, {"memory", static_cast<unsigned>(memory)}}));
+    return result(
+        ask({{"call", "add_foreign"}, {"id", id.value}, {"memory", static_cast<unsigned>(memory)}}));
   }
-  Result<> drop_region(RegionId id) override { return result(ask({{"call", "drop_region"}, {"id", id.value}})); }
+  Result<> drop_region(RegionId id) override {
+    return result(ask({{"call", "drop_region"}, {"id", id.value}}));
+  }
   Result<> add_peer(PeerId id, const std::vector<std::byte>& text) override {
     return result(ask({{"call", "add_peer"}, {"id", id.value}, {"text", to_json(text)}}));
   }
   void drop_peer(PeerId id) override { ask({{"call", "drop_peer"}, {"id", id.value}}); }
   Result<> fence(PeerId id) override { return result(ask({{"call", "fence"}, {"id", id.value}})); }
-  Result<> lend(const LoanSpec& loan) override { return result(ask({{"call", "lend"}, {"loan", to_json(loan)}})); }
+  Result<> lend(const LoanSpec& loan) override {
+    return result(ask({{"call", "lend"}, {"loan", to_json(loan)}}));
+  }
   Result<> revoke(LoanId id) override {
     return result(ask({{"call", "revoke"}, {"slot", id.slot}, {"serial", id.serial}}));
   }
@@ -54,7 +59,9 @@ class RemoteParty final : public Party {
     return events;
   }
   void hold(bool held) override { ask({{"call", "hold"}, {"held", held}}); }
-  void fill(RegionId id, std::uint64_t seed) override { ask({{"call", "fill"}, {"id", id.value}, {"seed", seed}}); }
+  void fill(RegionId id, std::uint64_t seed) override {
+    ask({{"call", "fill"}, {"id", id.value}, {"seed", seed}});
+  }
   std::uint64_t hash(RegionId id) override { return number(ask({{"call", "hash"}, {"id", id.value}})); }
   std::vector<std::byte> read(RegionId id, std::uint64_t offset, std::uint64_t length) override {
     return bytes(ask({{"call", "read"}, {"id", id.value}, {"offset", offset}, {"length", length}}));
@@ -97,7 +104,9 @@ class RemoteParty final : public Party {
   bool gone_ = false;
 };
 
-Json answer_of(const Result<>& result) { return result ? Json::object() : Json{{"error", to_json(result.error())}}; }
+Json answer_of(const Result<>& result) {
+  return result ? Json::object() : Json{{"error", to_json(result.error())}};
+}
 Json value(Json v) { return Json{{"value", std::move(v)}}; }
 RegionId region(const Json& q) { return RegionId{q.at("id").get<std::uint32_t>()}; }
 PeerId peer(const Json& q) { return PeerId{q.at("id").get<std::uint32_t>()}; }
@@ -111,10 +120,13 @@ void add_transport_handlers(std::map<std::string, Handler>& h) {
     return answer_of(p.add_region(region(q), q.at("bytes").get<std::uint64_t>()));
   };
   h["add_foreign"] = [](LocalParty& p, const Json& q) {
-    return answer_of(p.add_foreign_region(region(q), static_cast<Memory>(q.at("memory").get<std::uint8_t>())));
+    return answer_of(
+        p.add_foreign_region(region(q), static_cast<Memory>(q.at("memory").get<std::uint8_t>())));
   };
   h["drop_region"] = [](LocalParty& p, const Json& q) { return answer_of(p.drop_region(region(q))); };
-  h["add_peer"] = [](LocalParty& p, const Json& q) { return answer_of(p.add_peer(peer(q), bytes_from(q.at("text")))); };
+  h["add_peer"] = [](LocalParty& p, const Json& q) {
+    return answer_of(p.add_peer(peer(q), bytes_from(q.at("text"))));
+  };
   h["drop_peer"] = [](LocalParty& p, const Json& q) {
     p.drop_peer(peer(q));
     return Json::object();
@@ -148,7 +160,8 @@ void add_party_handlers(std::map<std::string, Handler>& h) {
   };
   h["hash"] = [](LocalParty& p, const Json& q) { return value(p.hash(region(q))); };
   h["read"] = [](LocalParty& p, const Json& q) {
-    return value(to_json(p.read(region(q), q.at("offset").get<std::uint64_t>(), q.at("length").get<std::uint64_t>())));
+    return value(
+        to_json(p.read(region(q), q.at("offset").get<std::uint64_t>(), q.at("length").get<std::uint64_t>())));
   };
   h["watch"] = [](LocalParty& p, const Json& q) {
     p.watch(region(q));
@@ -160,7 +173,9 @@ void add_party_handlers(std::map<std::string, Handler>& h) {
     return value(Json::array({r.descriptors, r.threads, r.mappings}));
   };
   h["wakes"] = [](LocalParty& p, const Json&) { return value(p.wakes() ? 1 : 0); };
-  h["wait_wake"] = [](LocalParty& p, const Json& q) { return value(p.wait_wake(q.at("ms").get<int>()) ? 1 : 0); };
+  h["wait_wake"] = [](LocalParty& p, const Json& q) {
+    return value(p.wait_wake(q.at("ms").get<int>()) ? 1 : 0);
+  };
 }
 
 // A question of the other process is data from outside: whatever is wrong with it becomes an answer.
@@ -173,7 +188,8 @@ Json handle(const std::map<std::string, Handler>& handlers, LocalParty& party, c
   } catch (const std::exception& thrown) {
     why = thrown.what();
   }
-  return {{"error", to_json(Error{Code::kBadMessage, Who::kPeer, Next::kNever, 0, "conformance party", why})}};
+  return {
+      {"error", to_json(Error{Code::kBadMessage, Who::kPeer, Next::kNever, 0, "conformance party", why})}};
 }
 
 }  // namespace
@@ -193,7 +209,8 @@ int serve_party(int stream, const MakerSpec& spec) {
     const bool held = party && (*party)->held();
     if (transport != nullptr && !held) fds[1].fd = transport->wake_fd();
     const bool polled = transport != nullptr && !held && (transport->busy() || transport->wake_fd() < 0);
-    if (poll(fds.data(), fds.size(), polled ? 0 : 50) <= 0 || (fds[0].revents & (POLLIN | POLLHUP)) == 0) continue;
+    if (poll(fds.data(), fds.size(), polled ? 0 : 50) <= 0 || (fds[0].revents & (POLLIN | POLLHUP)) == 0)
+      continue;
     if (!read_message(stream, question, kAnswerMs)) break;
     const Json answer = party ? handle(handlers, **party, question) : Json{{"error", to_json(party.error())}};
     if (!write_message(stream, answer)) break;

@@ -32,7 +32,8 @@ Result<Address> address_of(const std::string& endpoint, const char* flag) {
 }
 
 tl::unexpected<Error> failed(const std::string& what, const char* call) {
-  return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, what, std::string(call) + ": " + std::strerror(errno), errno);
+  return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, what,
+              std::string(call) + ": " + std::strerror(errno), errno);
 }
 
 Result<int> greet(int fd, const std::string& what, const std::string& mover) {
@@ -40,7 +41,8 @@ Result<int> greet(int fd, const std::string& what, const std::string& mover) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   Json theirs;
   std::string program, other;
-  const bool met = write_message(fd, {{"program", kProgram}, {"mover", mover}}) && read_message(fd, theirs, kMeetMs);
+  const bool met =
+      write_message(fd, {{"program", kProgram}, {"mover", mover}}) && read_message(fd, theirs, kMeetMs);
   if (met && theirs.is_object()) {
     program = theirs.value("program", std::string());
     other = theirs.value("mover", std::string());
@@ -51,8 +53,8 @@ Result<int> greet(int fd, const std::string& what, const std::string& mover) {
     return fail(Code::kBadMessage, Who::kPeer, Next::kAfterFix, what, "no kvferry conformance answers there");
   }
   return fail(Code::kMismatch, Who::kPeer, Next::kAfterFix, what,
-              "here '" + std::string(kProgram) + "' with mover '" + mover + "', there '" + program + "' with mover '" +
-                  other + "'");
+              "here '" + std::string(kProgram) + "' with mover '" + mover + "', there '" + program +
+                  "' with mover '" + other + "'");
 }
 
 }  // namespace

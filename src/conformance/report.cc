@@ -5,13 +5,18 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "kvferry/clock.h"
+
 namespace kvferry::conformance {
 namespace {
 
 const char* text_of(Access access) { return access == Access::kRead ? "read" : "write"; }
-const char* text_of(RevokeMode mode) { return mode == RevokeMode::kLenderStops ? "lender stops" : "mover drains"; }
+const char* text_of(RevokeMode mode) {
+  return mode == RevokeMode::kLenderStops ? "lender stops" : "mover drains";
+}
 const char* text_of(Visible visible) {
-  static constexpr const char* kNames[] = {"local done", "remote landed", "remote notified", "receiver placed"};
+  static constexpr const char* kNames[] = {"local done", "remote landed", "remote notified",
+                                           "receiver placed"};
   return kNames[static_cast<std::size_t>(visible)];
 }
 const char* text_of(FenceMode mode) {
@@ -31,25 +36,27 @@ const char* name_of(Verdict::Kind kind) noexcept {
 }
 
 std::size_t Report::count(Verdict::Kind kind) const {
-  return static_cast<std::size_t>(std::count_if(outcomes.begin(), outcomes.end(),
-                                                [&](const Outcome& each) { return each.verdict.kind == kind; }));
+  return static_cast<std::size_t>(std::count_if(
+      outcomes.begin(), outcomes.end(), [&](const Outcome& each) { return each.verdict.kind == kind; }));
 }
 
 std::string describe(const Capabilities& c) {
-  return std::string(text_of(c.access)) + ", visible: " + text_of(c.visible) + ", revoke: " + text_of(c.revoke) +
-         ", fence: " + text_of(c.fence) + (c.same_host_only ? ", same host only" : "") + ", at most " +
-         std::to_string(c.max_in_flight) + " operations in flight";
+  return std::string(text_of(c.access)) + ", visible: " + text_of(c.visible) +
+         ", revoke: " + text_of(c.revoke) + ", fence: " + text_of(c.fence) +
+         (c.same_host_only ? ", same host only" : "") + ", at most " + std::to_string(c.max_in_flight) +
+         " operations in flight";
 }
 
 Report run_checks(const HarnessSpec& spec, const std::string& only, std::ostream* progress) {
   Report report;
   report.harness = spec.label;
   if (auto party = LocalParty::start(spec.maker); party) report.capabilities = (*party)->capabilities();
+  SystemClock clock;
   for (const Check& check : checks()) {
     if (std::string(check.name).find(only) == std::string::npos) continue;
-    const auto start = std::chrono::steady_clock::now();
+    const TimePoint start = clock.now();
     Outcome outcome{check, check.run(spec), 0};
-    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    outcome.seconds = std::chrono::duration<double>(clock.now() - start).count();
     if (progress != nullptr) {
       *progress << name_of(outcome.verdict.kind) << "\t" << check.name << "\t" << check.promise << "\n";
       if (!outcome.verdict.text.empty()) *progress << "\t" << outcome.verdict.text << "\n";
@@ -63,7 +70,8 @@ Report run_checks(const HarnessSpec& spec, const std::string& only, std::ostream
 std::string json_of(const std::vector<Report>& reports) {
   using nlohmann::json;
   json out;
-  out["promises_kept"] = std::all_of(reports.begin(), reports.end(), [](const Report& r) { return r.held(); });
+  out["promises_kept"] =
+      std::all_of(reports.begin(), reports.end(), [](const Report& r) { return r.held(); });
   out["harnesses"] = json::array();
   for (const Report& report : reports) {
     json harness;

@@ -6,11 +6,10 @@
 #include <chrono>
 
 #include "base/checksum.h"
+#include "kvferry/clock.h"
 
 namespace kvferry::conformance {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 // The three shapes: items with gaps, items without, and two slices of each item.
 struct Shape {
@@ -36,7 +35,7 @@ Error setup_error(std::string why) {
 }  // namespace
 
 std::string describe(const Event& event) {
-  static constexpr const char* kNames[] = {"Completed",   "Quiesced",    "Arrived",   "Revoked",
+  static constexpr const char* kNames[] = {"Completed",  "Quiesced",    "Arrived",   "Revoked",
                                            "PeerFenced", "RegionReady", "PeerReady", "PeerLost"};
   std::string text = kNames[static_cast<std::size_t>(event.kind)];
   text += " op " + std::to_string(event.op.value) + " loan " + std::to_string(event.loan.slot) + " peer " +
@@ -82,7 +81,8 @@ Finding Session::settle_peers() {
   if (auto ok = near_.party->add_peer(near_.other, far_.party->describe()); !ok) return ok.error().line();
   if (auto ok = far_.party->add_peer(far_.other, near_.party->describe()); !ok) return ok.error().line();
   const auto both = [&] {
-    return count(near_, Event::Kind::kPeerReady, near_.other) > 0 && count(far_, Event::Kind::kPeerReady, far_.other) > 0;
+    return count(near_, Event::Kind::kPeerReady, near_.other) > 0 &&
+           count(far_, Event::Kind::kPeerReady, far_.other) > 0;
   };
   if (!wait(both)) return "no PeerReady on both sides within 10 s";
   for (const Side* side : {&near_, &far_}) {
@@ -106,9 +106,10 @@ void Session::step() {
 }
 
 bool Session::wait(const std::function<bool()>& until, int ms) {
-  const auto end = SteadyClock::now() + std::chrono::milliseconds(ms) * world_->spec().time_factor;
+  SystemClock clock;
+  const TimePoint end = clock.now() + std::chrono::milliseconds(ms) * world_->spec().time_factor;
   while (!until()) {
-    if (SteadyClock::now() >= end) return false;
+    if (clock.now() >= end) return false;
     step();
     near_.party->wait_wake(0);
   }
@@ -116,8 +117,9 @@ bool Session::wait(const std::function<bool()>& until, int ms) {
 }
 
 void Session::pass(int ms) {
-  const auto end = SteadyClock::now() + std::chrono::milliseconds(ms);
-  while (SteadyClock::now() < end) {
+  SystemClock clock;
+  const TimePoint end = clock.now() + std::chrono::milliseconds(ms);
+  while (clock.now() < end) {
     step();
     poll(nullptr, 0, 1);
   }
@@ -138,7 +140,8 @@ LoanSpec Session::loan(LoanId id, std::vector<PageRun> items, RegionId region) c
   return spec;
 }
 
-OpSpec Session::operation(std::uint64_t op, LoanId loan_id, std::vector<RunPair> runs, RegionId region) const {
+OpSpec Session::operation(std::uint64_t op, LoanId loan_id, std::vector<RunPair> runs,
+                          RegionId region) const {
   OpSpec spec;
   spec.op = OpId{op};
   spec.access = capabilities_.access;
@@ -158,7 +161,8 @@ Finding Session::begin_bulk(LoanId id, std::uint64_t op) {
   if (capabilities_.visible == Visible::kReceiverPlaced && capabilities_.access == Access::kWrite) {
     lender().party->hold(true);
   }
-  if (auto ok = post(operation(op, id, {{0, 0, kBulkItems}}, kBulk)); !ok) return "post: " + ok.error().line();
+  if (auto ok = post(operation(op, id, {{0, 0, kBulkItems}}, kBulk)); !ok)
+    return "post: " + ok.error().line();
   for (int i = 0; i < 2; ++i) step();
   return std::nullopt;
 }
@@ -196,8 +200,8 @@ Finding Session::ended_once(OpId op) {
   const std::size_t completed = count(poster(), Event::Kind::kCompleted, op);
   const std::size_t quiesced = count(poster(), Event::Kind::kQuiesced, op);
   if (completed != 1 || quiesced != 1) {
-    return "operation " + std::to_string(op.value) + " completed " + std::to_string(completed) + " and quiesced " +
-           std::to_string(quiesced) + " times; once each is promised";
+    return "operation " + std::to_string(op.value) + " completed " + std::to_string(completed) +
+           " and quiesced " + std::to_string(quiesced) + " times; once each is promised";
   }
   if (find(poster(), Event::Kind::kQuiesced, op) < find(poster(), Event::Kind::kCompleted, op)) {
     return "operation " + std::to_string(op.value) + " quiesced before it completed";
@@ -214,10 +218,13 @@ std::vector<std::byte> Session::expected(RegionId region, const std::vector<OpSp
         for (const RunPair& run : group.runs) {
           for (std::uint64_t i = 0; i < run.count * std::uint64_t{pair.repeat}; ++i) {
             const std::uint64_t item = i / pair.repeat, k = i % pair.repeat;
-            const std::uint64_t own = pair.local.base + (run.local + item) * pair.local.stride + k * pair.local_step;
-            const std::uint64_t lent = pair.remote.base + (run.remote + item) * pair.remote.stride + k * pair.remote_step;
+            const std::uint64_t own =
+                pair.local.base + (run.local + item) * pair.local.stride + k * pair.local_step;
+            const std::uint64_t lent =
+                pair.remote.base + (run.remote + item) * pair.remote.stride + k * pair.remote_step;
             const std::uint64_t to = writes ? lent : own, from = writes ? own : lent;
-            for (std::uint64_t b = 0; b < pair.bytes; ++b) image[to + b] = pattern_byte(kSourceSeed, from + b);
+            for (std::uint64_t b = 0; b < pair.bytes; ++b)
+              image[to + b] = pattern_byte(kSourceSeed, from + b);
           }
         }
       }
@@ -234,8 +241,10 @@ Finding Session::differs(RegionId region, const std::vector<std::byte>& wanted) 
   const std::vector<std::byte> found = party.read(region, 0, wanted.size());
   const auto at = std::mismatch(wanted.begin(), wanted.end(), found.begin(), found.end()).first;
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < std::min(wanted.size(), found.size()); ++i) wrong += wanted[i] != found[i] ? 1 : 0;
-  return std::to_string(wrong) + " bytes of the target are wrong, the first at " + std::to_string(at - wanted.begin());
+  for (std::size_t i = 0; i < std::min(wanted.size(), found.size()); ++i)
+    wrong += wanted[i] != found[i] ? 1 : 0;
+  return std::to_string(wrong) + " bytes of the target are wrong, the first at " +
+         std::to_string(at - wanted.begin());
 }
 
 }  // namespace kvferry::conformance

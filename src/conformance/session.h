@@ -1,5 +1,5 @@
-// Two connected parties with memory, loans and operations of a known shape, and what they have reported so far. The
-// checks are written with this. Thread rule: one thread.
+// Two connected parties with memory, loans and operations of a known shape, and what they have reported so
+// far. The checks are written with this. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -43,30 +43,33 @@ class Session {
   Side& source() { return capabilities_.access == Access::kWrite ? poster() : lender(); }
   Side& target() { return capabilities_.access == Access::kWrite ? lender() : poster(); }
   const Capabilities& capabilities() const noexcept { return capabilities_; }
-  bool notifies() const noexcept;           // Arrived comes at the lender
+  bool notifies() const noexcept;  // Arrived comes at the lender
   bool near_is(const Side& side) const noexcept { return &side == &near_; }
 
-  void step();                              // both run a little; events go to the logs
-  bool wait(const std::function<bool()>& until, int ms = 10'000);  // steps; ms is multiplied by the time factor
-  void pass(int ms);                        // steps for that long
+  void step();  // both run a little; events go to the logs
+  bool wait(const std::function<bool()>& until,
+            int ms = 10'000);  // steps; ms is multiplied by the time factor
+  void pass(int ms);  // steps for that long
 
   LoanSpec loan(LoanId, std::vector<PageRun> items, RegionId = kShaped) const;
   OpSpec operation(std::uint64_t op, LoanId, std::vector<RunPair> runs, RegionId = kShaped) const;
   Result<> lend(const LoanSpec& spec) { return lender().party->lend(spec); }
   Result<> post(const OpSpec& spec) { return poster().party->post(spec); }
-  // Lends all of kBulk and posts one operation over it; the lender is held if it is the one that places. In mid-transfer.
+  // Lends all of kBulk and posts one operation over it; the lender is held if it is the one that places. In
+  // mid-transfer.
   Finding begin_bulk(LoanId, std::uint64_t op);
-  void let_go();                            // ends the holding of begin_bulk()
+  void let_go();  // ends the holding of begin_bulk()
 
   // Events of one kind about one subject.
   static std::size_t count(const Side&, Event::Kind, OpId);
   static std::size_t count(const Side&, Event::Kind, LoanId);
   static std::size_t count(const Side&, Event::Kind, PeerId);
   const SeenEvent* find(const Side&, Event::Kind, OpId) const;
-  bool ended(OpId) ;                        // Completed and Quiesced were seen at the poster
-  Finding ended_once(OpId);                 // exactly once each, in order
+  bool ended(OpId);  // Completed and Quiesced were seen at the poster
+  Finding ended_once(OpId);  // exactly once each, in order
 
-  // Memory of the target as it should be: kTargetSeed, with the pieces of these operations replaced by the source's.
+  // Memory of the target as it should be: kTargetSeed, with the pieces of these operations replaced by the
+  // source's.
   std::vector<std::byte> expected(RegionId, const std::vector<OpSpec>&) const;
   static std::uint64_t hash(const std::vector<std::byte>&);
   // Where target and expectation differ first; nothing if they agree.

@@ -16,7 +16,9 @@ namespace kvferry::conformance {
 namespace {
 
 Error failed(const char* call) {
-  return {Code::kEnvironment, Who::kLocal, Next::kAfterFix, errno, "conformance child", std::string(call) + ": " + std::strerror(errno)};
+  return {Code::kEnvironment,  Who::kLocal,
+          Next::kAfterFix,     errno,
+          "conformance child", std::string(call) + ": " + std::strerror(errno)};
 }
 
 }  // namespace
@@ -48,12 +50,14 @@ Result<std::unique_ptr<World>> World::start(const HarnessSpec& spec) {
   }
   const Capabilities far = world->far_->capabilities();
   if (!far.name.empty()) return world;
-  return fail(Code::kEnvironment, Who::kPeer, Next::kAfterFix, "conformance far side", "it could not make its transport");
+  return fail(Code::kEnvironment, Who::kPeer, Next::kAfterFix, "conformance far side",
+              "it could not make its transport");
 }
 
 Result<> World::start_child() {
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return tl::unexpected(failed("socketpair"));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return tl::unexpected(failed("socketpair"));
   std::vector<std::string> words = spec_.child_command;
   words.push_back(std::to_string(pair[1]));
   std::vector<char*> argv;
@@ -77,8 +81,7 @@ Result<> World::start_child() {
 void World::end_child() {
   if (child_ <= 0) return;
   kill(child_, SIGKILL);
-  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {}
   child_ = -1;
 }
 
@@ -103,8 +106,7 @@ void World::stop_far() {
   if (child_ > 0) {
     kill(child_, SIGSTOP);
     int status = 0;
-    while (waitpid(child_, &status, WUNTRACED) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child_, &status, WUNTRACED) < 0 && errno == EINTR) {}
   }
 }
 

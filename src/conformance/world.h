@@ -1,5 +1,5 @@
-// The two parties of one check: the near one lives here, the far one here too, in a child process, or on another host.
-// Thread rule: one thread.
+// The two parties of one check: the near one lives here, the far one here too, in a child process, or on
+// another host. Thread rule: one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -19,9 +19,10 @@ struct HarnessSpec {
   std::string label;  // "tcp_two_processes": letters, digits and underscores
   MakerSpec maker;
   Far far = Far::kSameProcess;
-  std::vector<std::string> child_command;  // kChild: program and arguments; the number of a descriptor is appended
-  int stream = -1;                         // kStream: a connection to serve_party(); borrowed, restarted for each world
-  std::uint64_t time_factor = 1;           // sanitizers and slow machines: what is allowed for CPU time and waiting
+  std::vector<std::string>
+      child_command;  // kChild: program and arguments; the number of a descriptor is appended
+  int stream = -1;  // kStream: a connection to serve_party(); borrowed, restarted for each world
+  std::uint64_t time_factor = 1;  // sanitizers and slow machines: what is allowed for CPU time and waiting
 };
 
 class World {
@@ -35,9 +36,10 @@ class World {
   bool two_processes() const noexcept { return spec_.far != HarnessSpec::Far::kSameProcess; }
   bool may_signal() const noexcept { return spec_.far != HarnessSpec::Far::kStream; }
 
-  void pump();          // both make progress, as far as they may
-  void kill_far();      // SIGKILL; in one process: the transport is destroyed. Later calls to far() fail.
-  void stop_far();      // SIGSTOP; in one process: no progress() any more. far() must not be called until continued.
+  void pump();  // both make progress, as far as they may
+  void kill_far();  // SIGKILL; in one process: the transport is destroyed. Later calls to far() fail.
+  void
+  stop_far();  // SIGSTOP; in one process: no progress() any more. far() must not be called until continued.
   void continue_far();
   bool far_runs() const noexcept { return far_runs_; }
 

@@ -10,6 +10,7 @@ namespace kvferry::runtime {
 namespace {
 
 constexpr int kRounds = 32;  // of quanta in one turn: a flood cannot keep the tick away for longer
+constexpr std::size_t kCommands = 1024;  // in one quantum
 constexpr Duration kBlindPoll =
     std::chrono::microseconds(200);  // movers without a descriptor, with work under way
 constexpr Duration kBlindIdle = std::chrono::milliseconds(5);  // and without
@@ -67,32 +68,38 @@ bool Progress::drain_feed() {
   return any;
 }
 
+// The next portion of what was queued at the mark. True: something was stepped.
 bool Progress::take_commands() {
-  for (Command& command : commands_) {
+  const std::size_t first = next_command_;
+  const std::size_t end = std::min(commands_.size(), first + kCommands);
+  for (; next_command_ < end; ++next_command_) {
+    Command& command = commands_[next_command_];
     now_ = std::clamp(command.at, last_mark_, mark_);
+    last_mark_ = now_;  // time never runs backwards among commands
     shell_.note_command(command.wish);
     if (std::holds_alternative<core::in::Stop>(command.wish)) stop_seen_ = mark_;
     step(to_input(std::move(command.wish)));
     drain_feed();
-    last_mark_ = now_;  // time never runs backwards inside a turn
   }
   now_ = mark_;
-  const bool any = !commands_.empty();
-  commands_.clear();
-  return any;
+  return end > first;
 }
 
+// Round robin: completions that had come before the commands first, then a portion of commands, then of
+// frames.
 bool Progress::take_world() {
   bool any = false;
-  for (int round = 0; round < kRounds; ++round) {
+  next_command_ = 0;
+  for (int round = 0; round < kRounds || next_command_ < commands_.size(); ++round) {
     bool more = false;
     for (std::uint32_t mover = 0; mover < parts_.transports.size(); ++mover) more |= shell_.poll_mover(mover);
     any |= drain_feed();
-    if (round == 0) any |= take_commands();  // behind the completions that had come before them
+    any |= take_commands();
     more |= shell_.poll_channel();
     any |= drain_feed();
-    if (!more) break;
+    if (!more && next_command_ == commands_.size()) break;
   }
+  commands_.clear();
   return any;
 }
 

@@ -46,7 +46,8 @@ class Progress {
   const Duration spin_;
   const Duration longest_;            // a sleep, so that an idle loop is not taken for a stopped process
   TimePoint mark_, last_mark_, now_;
-  std::vector<Command> commands_;
+  std::vector<Command> commands_;   // queued at the mark
+  std::size_t next_command_ = 0;
   std::vector<core::Input> inputs_;
   std::vector<Death> deaths_;
   core::Outputs outputs_;

@@ -1,4 +1,5 @@
-// Every mover of this build, by name: an explicit list. Thread rule: any thread; the transport then belongs to one.
+// Every mover of this build, by name: an explicit list. Thread rule: any thread; the transport then belongs
+// to one.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,8 @@
 namespace kvferry {
 
 struct TransportOptions {
-  // Loopback transports reach each other over the same fabric; null: a fabric of its own, which reaches nobody.
+  // Loopback transports reach each other over the same fabric; null: a fabric of its own, which reaches
+  // nobody.
   std::shared_ptr<transport::LoopbackFabric> fabric;
   TcpOptions tcp;
 #ifdef KVFERRY_HAS_SHM

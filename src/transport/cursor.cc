@@ -40,7 +40,8 @@ void Cursor::refill() noexcept {
   pending_.bytes = 0;
   if (front_.bytes == 0) return;
   while (next_piece(pending_)) {
-    const bool local = pending_.local_region == front_.local_region && pending_.local == front_.local + front_.bytes;
+    const bool local =
+        pending_.local_region == front_.local_region && pending_.local == front_.local + front_.bytes;
     const bool remote =
         pending_.remote_region == front_.remote_region && pending_.remote == front_.remote + front_.bytes;
     if (!local || (merge_ == Merge::kBoth && !remote) || front_.bytes >= kMergeBytes) return;
@@ -101,10 +102,11 @@ std::vector<Segment> pieces_listed(std::span<const PieceGroup> groups) {
       for (const RunPair& run : group.runs) {
         for (std::uint64_t item = 0; item < run.count; ++item) {
           for (std::uint64_t k = 0; k < plane.repeat && plane.bytes != 0; ++k) {
-            list.push_back({plane.local.region, plane.remote.region,
-                            plane.local.base + (run.local + item) * plane.local.stride + k * plane.local_step,
-                            plane.remote.base + (run.remote + item) * plane.remote.stride + k * plane.remote_step,
-                            plane.bytes});
+            list.push_back(
+                {plane.local.region, plane.remote.region,
+                 plane.local.base + (run.local + item) * plane.local.stride + k * plane.local_step,
+                 plane.remote.base + (run.remote + item) * plane.remote.stride + k * plane.remote_step,
+                 plane.bytes});
           }
         }
       }

@@ -1,5 +1,5 @@
-// Walks the pieces of an operation (planes x runs x repeat) in the order planes, items, repeats, and hands out the
-// longest stretches that are contiguous. No list of pieces is ever made. Values; no thread rule.
+// Walks the pieces of an operation (planes x runs x repeat) in the order planes, items, repeats, and hands
+// out the longest stretches that are contiguous. No list of pieces is ever made. Values; no thread rule.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,17 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// Which sides must be contiguous for two neighbouring pieces to become one segment. With kLocal only `local_region` and
-// `local` mean anything behind the first piece of a segment: for movers that gather from one side alone.
+// Which sides must be contiguous for two neighbouring pieces to become one segment. With kLocal only
+// `local_region` and `local` mean anything behind the first piece of a segment: for movers that gather from
+// one side alone.
 enum class Merge : std::uint8_t { kBoth, kLocal };
 
-// Merging stops at a segment of this size, so that one step of a cursor stays short. Runs that are contiguous as a whole
-// are handed out whole, however long.
+// Merging stops at a segment of this size, so that one step of a cursor stays short. Runs that are contiguous
+// as a whole are handed out whole, however long.
 inline constexpr std::uint64_t kMergeBytes = 1ULL << 20;
 
-// A copy of the groups of an operation: spans handed to post() live for the call only. Moving it keeps view() valid.
+// A copy of the groups of an operation: spans handed to post() live for the call only. Moving it keeps view()
+// valid.
 class OwnedGroups {
  public:
   OwnedGroups() = default;
@@ -37,7 +39,9 @@ class OwnedGroups {
   OwnedGroups(const OwnedGroups&) = delete;
   OwnedGroups& operator=(const OwnedGroups&) = delete;
 
-  std::span<const PieceGroup> view() const noexcept { return groups_; }  // lives as long as *this or what it moved to
+  std::span<const PieceGroup> view() const noexcept {
+    return groups_;
+  }  // lives as long as *this or what it moved to
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -47,8 +51,8 @@ class OwnedGroups {
   std::uint64_t bytes_ = 0;
 };
 
-// An ordinary copyable value. The groups must outlive it (OwnedGroups::view()) and must have been checked against their
-// regions: offsets are computed without looking for overflow. Pieces of zero bytes are skipped.
+// An ordinary copyable value. The groups must outlive it (OwnedGroups::view()) and must have been checked
+// against their regions: offsets are computed without looking for overflow. Pieces of zero bytes are skipped.
 class Cursor {
  public:
   Cursor() = default;  // done
@@ -56,12 +60,12 @@ class Cursor {
 
   bool done() const noexcept { return front_.bytes == 0; }
   const Segment& front() const noexcept { return front_; }  // bytes > 0 unless done()
-  void consume(std::uint64_t bytes) noexcept;               // of front(), at most front().bytes
+  void consume(std::uint64_t bytes) noexcept;  // of front(), at most front().bytes
 
  private:
   bool next_piece(Segment&) noexcept;  // false: no more
-  bool settle() noexcept;              // moves on to a position that has a piece; false: no more
-  void refill() noexcept;              // front_ := the pending piece and all that can be merged to it
+  bool settle() noexcept;  // moves on to a position that has a piece; false: no more
+  void refill() noexcept;  // front_ := the pending piece and all that can be merged to it
 
   std::span<const PieceGroup> groups_;
   Merge merge_ = Merge::kBoth;

@@ -17,7 +17,8 @@ std::vector<PageRun> sorted_runs(std::span<const PageRun> runs) {
     const std::uint64_t end = std::uint64_t{run.first} + run.count;
     if (!merged.empty() && run.first <= std::uint64_t{merged.back().first} + merged.back().count) {
       const std::uint64_t old = std::uint64_t{merged.back().first} + merged.back().count;
-      // A span of 2^32 items (from 0 to the last index) does not fit `count`; it starts a run of its own then.
+      // A span of 2^32 items (from 0 to the last index) does not fit `count`; it starts a run of its own
+      // then.
       if (std::max(end, old) - merged.back().first <= std::numeric_limits<std::uint32_t>::max()) {
         merged.back().count = static_cast<std::uint32_t>(std::max(end, old) - merged.back().first);
         continue;
@@ -61,9 +62,9 @@ bool Footprint::items_lent(std::uint32_t group, std::uint64_t first, std::uint64
 // How many bytes from `offset` on are lent by the plane that lends most of them.
 std::uint64_t Footprint::prefix(RegionId region, std::uint64_t offset, std::uint64_t& effort) const {
   std::uint64_t best = 0;
-  auto it = std::lower_bound(planes_.begin(), planes_.end(), Key{region.value, 0}, [](const Lent& lent, const Key& key) {
-    return Key{lent.plane.region.value, lent.plane.base} < key;
-  });
+  auto it = std::lower_bound(
+      planes_.begin(), planes_.end(), Key{region.value, 0},
+      [](const Lent& lent, const Key& key) { return Key{lent.plane.region.value, lent.plane.base} < key; });
   for (; it != planes_.end() && it->plane.region == region && it->plane.base <= offset; ++it) {
     if (effort == 0) return 0;
     --effort;
@@ -79,7 +80,8 @@ std::uint64_t Footprint::prefix(RegionId region, std::uint64_t offset, std::uint
   return best;
 }
 
-bool Footprint::contains(RegionId region, std::uint64_t offset, std::uint64_t length, std::uint64_t& effort) const {
+bool Footprint::contains(RegionId region, std::uint64_t offset, std::uint64_t length,
+                         std::uint64_t& effort) const {
   if (length > std::numeric_limits<std::uint64_t>::max() - offset) return false;
   while (length != 0) {
     const std::uint64_t lent = prefix(region, offset, effort);
@@ -98,17 +100,19 @@ bool Footprint::contains(RegionId region, std::uint64_t offset, std::uint64_t le
 
 // The short cut: the piece lies at the same place in every item of one lent plane.
 bool Footprint::plane_lent(const PlanePair& pair, std::span<const RunPair> runs) const {
-  auto it = std::upper_bound(planes_.begin(), planes_.end(), Key{pair.remote.region.value, pair.remote.base},
-                             [](const Key& key, const Lent& lent) {
-                               return key < Key{lent.plane.region.value, lent.plane.base};
-                             });
+  auto it = std::upper_bound(
+      planes_.begin(), planes_.end(), Key{pair.remote.region.value, pair.remote.base},
+      [](const Key& key, const Lent& lent) { return key < Key{lent.plane.region.value, lent.plane.base}; });
   while (it != planes_.begin()) {
     --it;
     if (it->plane.region != pair.remote.region) return false;
     if (it->plane.stride != pair.remote.stride) return false;
-    const Wide end = Wide{pair.remote.base - it->plane.base} + Wide{pair.repeat - 1} * pair.remote_step + pair.bytes;
+    const Wide end =
+        Wide{pair.remote.base - it->plane.base} + Wide{pair.repeat - 1} * pair.remote_step + pair.bytes;
     if (end > it->item_bytes) return false;
-    const auto lent = [&](const RunPair& run) { return run.count == 0 || items_lent(it->group, run.remote, run.count); };
+    const auto lent = [&](const RunPair& run) {
+      return run.count == 0 || items_lent(it->group, run.remote, run.count);
+    };
     if (std::all_of(runs.begin(), runs.end(), lent)) return true;
     // Another group may lend other items of the same plane; anything else is left to the long way.
     if (it == planes_.begin() || std::prev(it)->plane.base != it->plane.base) return false;
@@ -121,15 +125,18 @@ bool Footprint::pieces_lent(const PlanePair& pair, std::span<const RunPair> runs
   for (const RunPair& run : runs) {
     for (std::uint64_t item = 0; item < run.count; ++item) {
       for (std::uint64_t k = 0; k < pair.repeat; ++k) {
-        const Wide at = Wide{pair.remote.base} + Wide{run.remote + item} * pair.remote.stride + Wide{k} * pair.remote_step;
+        const Wide at = Wide{pair.remote.base} + Wide{run.remote + item} * pair.remote.stride +
+                        Wide{k} * pair.remote_step;
         const bool fits = at <= std::numeric_limits<std::uint64_t>::max();
-        if (effort != 0 && fits && contains(pair.remote.region, static_cast<std::uint64_t>(at), pair.bytes, effort)) {
+        if (effort != 0 && fits &&
+            contains(pair.remote.region, static_cast<std::uint64_t>(at), pair.bytes, effort)) {
           continue;
         }
         if (why != nullptr) {
-          *why = "item " + std::to_string(run.remote + item) + " of region " + std::to_string(pair.remote.region.value) +
-                 " (" + std::to_string(pair.bytes) + " bytes at " +
-                 (fits ? std::to_string(static_cast<std::uint64_t>(at)) : std::string("an offset beyond 64 bits")) +
+          *why = "item " + std::to_string(run.remote + item) + " of region " +
+                 std::to_string(pair.remote.region.value) + " (" + std::to_string(pair.bytes) + " bytes at " +
+                 (fits ? std::to_string(static_cast<std::uint64_t>(at))
+                       : std::string("an offset beyond 64 bits")) +
                  (effort == 0 ? ") is too costly to look up in this loan" : ") is not part of this loan");
         }
         return false;

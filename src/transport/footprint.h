@@ -12,8 +12,8 @@
 
 namespace kvferry::transport {
 
-// Planes looked at for one question that has no short cut; a question that needs more is answered "no". At a few
-// nanoseconds each this bounds what a hostile frame can cost to about a millisecond.
+// Planes looked at for one question that has no short cut; a question that needs more is answered "no". At a
+// few nanoseconds each this bounds what a hostile frame can cost to about a millisecond.
 inline constexpr std::uint64_t kFootprintEffort = 1ULL << 17;
 
 class Footprint {
@@ -21,11 +21,13 @@ class Footprint {
   Footprint() = default;
   explicit Footprint(std::span<const LoanGroup>);  // the groups must have been checked against their regions
 
-  // Does every byte of [offset, offset + length) lie inside lent items? The range may run over neighbouring items.
+  // Does every byte of [offset, offset + length) lie inside lent items? The range may run over neighbouring
+  // items.
   bool contains(RegionId, std::uint64_t offset, std::uint64_t length) const;
 
-  // Does every piece of the *remote* side of these groups lie inside lent items? Pieces that follow a lent plane (same
-  // region and stride) are judged as a whole plane, others one by one. False: `why` (if given) names the first stranger.
+  // Does every piece of the *remote* side of these groups lie inside lent items? Pieces that follow a lent
+  // plane (same region and stride) are judged as a whole plane, others one by one. False: `why` (if given)
+  // names the first stranger.
   bool covers(std::span<const PieceGroup>, std::string* why = nullptr) const;
 
  private:
@@ -45,8 +47,8 @@ class Footprint {
   bool plane_lent(const PlanePair&, std::span<const RunPair>) const;
   bool pieces_lent(const PlanePair&, std::span<const RunPair>, std::uint64_t& effort, std::string* why) const;
 
-  std::vector<Lent> planes_;                 // by region, then base
-  std::vector<std::vector<PageRun>> runs_;   // per group: sorted, merged
+  std::vector<Lent> planes_;  // by region, then base
+  std::vector<std::vector<PageRun>> runs_;  // per group: sorted, merged
 };
 
 }  // namespace kvferry::transport

@@ -33,7 +33,8 @@ const char* name_of(Refusal refusal) noexcept {
 Error error_of(Refusal refusal, const std::string& what, const Ticket& ticket, const std::string& detail) {
   std::string why = std::string(name_of(refusal)) + ": the peer refused " + loan_name(ticket.loan);
   if (!detail.empty()) why += " (" + detail + ")";
-  return Error{Code::kRefused, Who::kPeer, Next::kNewRoom, static_cast<std::int32_t>(refusal), what, std::move(why)};
+  return Error{Code::kRefused, Who::kPeer,    Next::kNewRoom, static_cast<std::int32_t>(refusal),
+               what,           std::move(why)};
 }
 
 Result<> LoanTable::lend(const Loan& loan, std::uint8_t offered, RegionTable& regions) {
@@ -51,16 +52,16 @@ Result<> LoanTable::lend(const Loan& loan, std::uint8_t offered, RegionTable& re
                 "the slot still lends " + loan_name(slots_[loan.id.slot]->id) + "; revoke it first");
   }
   if (loan.id.slot < last_serial_.size() && last_serial_[loan.id.slot] == loan.id.serial) {
-    return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "this serial was lent before; a serial is used once");
+    return fail(Code::kRefused, Who::kLocal, Next::kNever, what,
+                "this serial was lent before; a serial is used once");
   }
   if (auto ok = regions.check_loan(loan.groups); !ok) return ok;
   if (slots_.size() <= loan.id.slot) {
     slots_.resize(loan.id.slot + 1);
     last_serial_.resize(loan.id.slot + 1);
   }
-  slots_[loan.id.slot] = LentLoan{loan.id,     loan.token,
-                                  loan.peer,   loan.access,
-                                  Footprint(loan.groups), regions.hold_loan(loan.groups)};
+  slots_[loan.id.slot] = LentLoan{
+      loan.id, loan.token, loan.peer, loan.access, Footprint(loan.groups), regions.hold_loan(loan.groups)};
   last_serial_[loan.id.slot] = loan.id.serial;
   ++live_;
   return {};
@@ -74,7 +75,8 @@ const LentLoan* LoanTable::find(LoanId id) const noexcept {
 Result<> LoanTable::revoke(LoanId id, RegionTable& regions) {
   const LentLoan* loan = find(id);
   if (loan == nullptr) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, mover_ + " " + loan_name(id), "this loan is not in force");
+    return fail(Code::kUsage, Who::kLocal, Next::kNever, mover_ + " " + loan_name(id),
+                "this loan is not in force");
   }
   regions.release(loan->hold);
   slots_[id.slot].reset();
@@ -107,7 +109,8 @@ Result<> check_operation(const std::string& mover, const Operation& operation, A
   const std::string what = mover + " operation " + std::to_string(operation.op.value);
   if (operation.access != offered) {
     return fail(Code::kUnsupported, Who::kLocal, Next::kNever, what,
-                std::string("this mover posts ") + access_name(offered) + "s, not " + access_name(operation.access) + "s");
+                std::string("this mover posts ") + access_name(offered) + "s, not " +
+                    access_name(operation.access) + "s");
   }
   if (operation.notice.size > kMaxNotice) {
     return fail(Code::kUsage, Who::kLocal, Next::kNever, what,

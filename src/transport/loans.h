@@ -1,5 +1,6 @@
-// The loans in force on one side, and the answer to "may this operation touch them?". The reasons are numbered, because
-// they travel back to the peer. Thread rule: belongs to the progress thread of its transport.
+// The loans in force on one side, and the answer to "may this operation touch them?". The reasons are
+// numbered, because they travel back to the peer. Thread rule: belongs to the progress thread of its
+// transport.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class LoanTable {
  public:
   LoanTable(std::string mover, std::uint32_t slots) : mover_(std::move(mover)), most_(slots) {}
 
-  // Checks the loan against the regions, copies it and holds the regions. `offered`: bits of Access that the mover lends.
+  // Checks the loan against the regions, copies it and holds the regions. `offered`: bits of Access that the
+  // mover lends.
   Result<> lend(const Loan&, std::uint8_t offered, RegionTable&);
   // kUsage when this very loan is not in force.
   Result<> revoke(LoanId, RegionTable&);

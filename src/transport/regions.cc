@@ -17,7 +17,9 @@ std::string memory_name(Memory memory) {
   return "unknown (" + std::to_string(static_cast<unsigned>(memory)) + ")";
 }
 
-std::string subject(const std::string& mover, RegionId id) { return mover + " region " + std::to_string(id.value); }
+std::string subject(const std::string& mover, RegionId id) {
+  return mover + " region " + std::to_string(id.value);
+}
 
 }  // namespace
 
@@ -27,15 +29,17 @@ Result<> RegionTable::add(RegionId id, const RegionView& view) {
                 "region ids run from 0 to " + std::to_string(kMaxRegions - 1) + "; join neighbouring ranges");
   }
   if (has(id)) {
-    return fail(Code::kRefused, Who::kLocal, Next::kNever, subject(mover_, id), "this id is registered already");
+    return fail(Code::kRefused, Who::kLocal, Next::kNever, subject(mover_, id),
+                "this id is registered already");
   }
   if ((memory_ & static_cast<std::uint8_t>(view.memory)) == 0) {
     return fail(Code::kUnsupported, Who::kConfig, Next::kAfterFix, subject(mover_, id),
                 "the mover cannot reach " + memory_name(view.memory) + " memory; it moves host memory only");
   }
   if (view.address == nullptr || view.length == 0) {
-    return fail(Code::kUsage, Who::kLocal, Next::kAfterFix, subject(mover_, id),
-                "the range is empty (" + std::to_string(view.length) + " bytes); give its address and length");
+    return fail(
+        Code::kUsage, Who::kLocal, Next::kAfterFix, subject(mover_, id),
+        "the range is empty (" + std::to_string(view.length) + " bytes); give its address and length");
   }
   if (slots_.size() <= id.value) slots_.resize(id.value + 1);
   slots_[id.value] = Slot{view, 0};
@@ -57,7 +61,8 @@ Result<> RegionTable::drop(RegionId id) {
 
 Result<> RegionTable::inside(const Plane& plane, std::uint64_t last_item, std::uint64_t span_bytes) const {
   if (!has(plane.region)) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, subject(mover_, plane.region), "no such region is registered");
+    return fail(Code::kUsage, Who::kLocal, Next::kNever, subject(mover_, plane.region),
+                "no such region is registered");
   }
   const std::uint64_t length = slots_[plane.region.value]->view.length;
   const Wide end = Wide{plane.base} + Wide{last_item} * plane.stride + span_bytes;
@@ -88,8 +93,8 @@ Result<> RegionTable::check_loan(std::span<const LoanGroup> groups) const {
   for (const LoanGroup& group : groups) {
     if (group.item_bytes.size() != group.planes.size()) {
       return fail(Code::kUsage, Who::kLocal, Next::kNever, mover_ + " loan",
-                  std::to_string(group.planes.size()) + " planes with " + std::to_string(group.item_bytes.size()) +
-                      " item sizes; give one size for each plane");
+                  std::to_string(group.planes.size()) + " planes with " +
+                      std::to_string(group.item_bytes.size()) + " item sizes; give one size for each plane");
     }
     std::uint64_t last = 0, items = 0;
     for (const PageRun& run : group.runs) {

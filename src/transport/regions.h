@@ -1,5 +1,5 @@
-// The regions a mover was given: checks of what lies inside them, and how many operations and loans touch each.
-// Thread rule: belongs to the progress thread of its transport.
+// The regions a mover was given: checks of what lies inside them, and how many operations and loans touch
+// each. Thread rule: belongs to the progress thread of its transport.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@ class RegionTable {
     return static_cast<std::byte*>(slots_[id.value]->view.address) + offset;
   }
 
-  // Every item of every plane lies inside its region; no arithmetic overflows. Looks at planes and runs, not at pieces.
+  // Every item of every plane lies inside its region; no arithmetic overflows. Looks at planes and runs, not
+  // at pieces.
   Result<> check_local(std::span<const PieceGroup>) const;
   Result<> check_loan(std::span<const LoanGroup>) const;
 

@@ -1,4 +1,5 @@
-// Every check of src/conformance, stamped for every mover of this build. A missing capability is a visible skip.
+// Every check of src/conformance, stamped for every mover of this build. A missing capability is a visible
+// skip.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,7 +33,8 @@ HarnessSpec harness(std::string label, std::string mover, std::string bind, Harn
   spec.far = far;
   spec.time_factor = kTimeFactor;
   if (far == HarnessSpec::Far::kChild) {
-    spec.child_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--party", spec.maker.mover, spec.maker.bind};
+    spec.child_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--party",
+                          spec.maker.mover, spec.maker.bind};
     if (spec.maker.bind.empty()) spec.child_command.back() = "127.0.0.1";
   }
   return spec;
@@ -78,9 +80,10 @@ TEST_P(Conformance, Holds) {
   EXPECT_EQ(verdict.kind, Verdict::Kind::kHeld) << GetParam().check.promise << "\n" << verdict.text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Movers, Conformance, testing::ValuesIn(cases()), [](const testing::TestParamInfo<Case>& param) {
-  return param.param.spec.label + "_" + param.param.check.name;
-});
+INSTANTIATE_TEST_SUITE_P(Movers, Conformance, testing::ValuesIn(cases()),
+                         [](const testing::TestParamInfo<Case>& param) {
+                           return param.param.spec.label + "_" + param.param.check.name;
+                         });
 
 }  // namespace
 }  // namespace kvferry::conformance

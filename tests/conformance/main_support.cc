@@ -1,4 +1,5 @@
-// The test program is also the other process of its two-process harnesses: "--party MOVER BIND FD" serves one party.
+// The test program is also the other process of its two-process harnesses: "--party MOVER BIND FD" serves one
+// party.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// The suite is worth what it catches: a loopback mover with one fault at a time, and the check that must find it.
+// The suite is worth what it catches: a loopback mover with one fault at a time, and the check that must find
+// it.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -19,10 +20,33 @@ namespace kvferry::conformance {
 namespace {
 
 enum class Fault {
-  kLongDescription, kLosesPieces, kForgetsTheLimit, kBlockedPostActs, kCompletesTwice, kNeverQuiesces, kCancelEndsAgain,
-  kEndsEarly, kEndsCancelledEarly, kArrivesEarly, kSwallowsNotices, kNeverWakes, kIgnoresTokens, kLendsMore, kIgnoresBounds,
-  kTakesAnyMemory, kDropsRegionsInUse, kIgnoresRevoke, kRevokesTwice, kIgnoresFence, kFenceNeverDone, kFenceEndsNothing, kNeverReturns,
-  kNeverSeesDeath, kBurns, kSleeps, kLeaks,
+  kLongDescription,
+  kLosesPieces,
+  kForgetsTheLimit,
+  kBlockedPostActs,
+  kCompletesTwice,
+  kNeverQuiesces,
+  kCancelEndsAgain,
+  kEndsEarly,
+  kEndsCancelledEarly,
+  kArrivesEarly,
+  kSwallowsNotices,
+  kNeverWakes,
+  kIgnoresTokens,
+  kLendsMore,
+  kIgnoresBounds,
+  kTakesAnyMemory,
+  kDropsRegionsInUse,
+  kIgnoresRevoke,
+  kRevokesTwice,
+  kIgnoresFence,
+  kFenceNeverDone,
+  kFenceEndsNothing,
+  kNeverReturns,
+  kNeverSeesDeath,
+  kBurns,
+  kSleeps,
+  kLeaks,
 };
 
 void burn_cpu(long ns) {
@@ -60,7 +84,8 @@ class Saboteur final : public Transport {
   }
   Result<> add_peer(PeerId id, std::span<const std::byte> text) override {
     if (fault_ == Fault::kLongDescription) text = text.first(13);
-    if (fault_ == Fault::kNeverReturns && fenced_) return fail(Code::kRefused, Who::kLocal, Next::kNever, "peer", "fenced");
+    if (fault_ == Fault::kNeverReturns && fenced_)
+      return fail(Code::kRefused, Who::kLocal, Next::kNever, "peer", "fenced");
     return inner_->add_peer(id, text);
   }
   void drop_peer(PeerId id) override { inner_->drop_peer(id); }
@@ -197,7 +222,9 @@ TEST_P(Sabotage, IsFound) {
   HarnessSpec spec;
   spec.label = "sabotaged";
   spec.maker.mover = "loopback-push";
-  spec.maker.wrap = [](std::unique_ptr<Transport> inner) { return std::make_unique<Saboteur>(std::move(inner), GetParam().fault); };
+  spec.maker.wrap = [](std::unique_ptr<Transport> inner) {
+    return std::make_unique<Saboteur>(std::move(inner), GetParam().fault);
+  };
   for (const Check& check : checks()) {
     if (std::string(check.name).find(GetParam().check) != 0) continue;
     const Verdict verdict = check.run(spec);
@@ -219,12 +246,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"C08", Fault::kSwallowsNotices}, Case{"C09", Fault::kNeverWakes},
                     Case{"R01", Fault::kIgnoresTokens}, Case{"R02", Fault::kIgnoresBounds},
                     Case{"R03", Fault::kTakesAnyMemory}, Case{"R04", Fault::kDropsRegionsInUse},
-                    Case{"R05", Fault::kLendsMore}, Case{"E01", Fault::kIgnoresRevoke}, Case{"E01", Fault::kRevokesTwice},
-                    Case{"E02", Fault::kIgnoresRevoke}, Case{"E03", Fault::kIgnoresFence},
-                    Case{"E04", Fault::kFenceEndsNothing}, Case{"E05", Fault::kNeverReturns},
-                    Case{"P01", Fault::kNeverSeesDeath}, Case{"P02", Fault::kFenceNeverDone},
-                    Case{"P03", Fault::kIgnoresRevoke}, Case{"P04", Fault::kSleeps}, Case{"P05", Fault::kBurns},
-                    Case{"P05", Fault::kSleeps}, Case{"P06", Fault::kLeaks}, Case{"P07", Fault::kLeaks}),
+                    Case{"R05", Fault::kLendsMore}, Case{"E01", Fault::kIgnoresRevoke},
+                    Case{"E01", Fault::kRevokesTwice}, Case{"E02", Fault::kIgnoresRevoke},
+                    Case{"E03", Fault::kIgnoresFence}, Case{"E04", Fault::kFenceEndsNothing},
+                    Case{"E05", Fault::kNeverReturns}, Case{"P01", Fault::kNeverSeesDeath},
+                    Case{"P02", Fault::kFenceNeverDone}, Case{"P03", Fault::kIgnoresRevoke},
+                    Case{"P04", Fault::kSleeps}, Case{"P05", Fault::kBurns}, Case{"P05", Fault::kSleeps},
+                    Case{"P06", Fault::kLeaks}, Case{"P07", Fault::kLeaks}),
     [](const testing::TestParamInfo<Case>& param) {
       return std::string(param.param.check) + "_" + std::to_string(static_cast<int>(param.param.fault));
     });

@@ -1,5 +1,5 @@
-// The bytes of a tcp stream, cut anywhere: the parser never goes wrong, what it accepts is within the bounds, is encoded
-// to the same bytes again, and is only placed where a loan lends.
+// The bytes of a tcp stream, cut anywhere: the parser never goes wrong, what it accepts is within the bounds,
+// is encoded to the same bytes again, and is only placed where a loan lends.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,16 +35,20 @@ const Footprint& lent() {
 void check_write(const FrameParser& parser, Inbox& inbox) {
   const WriteFrame& frame = parser.write();
   const PieceGroup group = frame.group();
-  KVF_CHECK(group.planes.size() <= kMaxFramePlanes && group.runs.size() <= kMaxFrameRuns, "planes and runs are bounded");
+  KVF_CHECK(group.planes.size() <= kMaxFramePlanes && group.runs.size() <= kMaxFrameRuns,
+            "planes and runs are bounded");
   KVF_CHECK(pieces_of(group) <= kMaxFramePieces, "pieces are bounded");
-  KVF_CHECK(bytes_of(group) == parser.payload_bytes() && parser.payload_bytes() <= kMaxFramePayload, "payload is what it says");
+  KVF_CHECK(bytes_of(group) == parser.payload_bytes() && parser.payload_bytes() <= kMaxFramePayload,
+            "payload is what it says");
   KVF_CHECK(frame.notice.size <= kMaxNotice, "the notice is bounded");
   const std::vector<std::byte> again = encode(frame, group);
   FrameParser other;
-  KVF_CHECK(other.feed(again) == again.size() && other.state() == FrameParser::State::kFrame, "it is a frame again");
+  KVF_CHECK(other.feed(again) == again.size() && other.state() == FrameParser::State::kFrame,
+            "it is a frame again");
   KVF_CHECK(encode(other.write(), other.write().group()) == again, "and the same one");
   if (lent().covers(std::span(&group, 1))) {
-    for (Cursor cursor(std::span(&group, 1), Merge::kLocal); !cursor.done(); cursor.consume(cursor.front().bytes)) {
+    for (Cursor cursor(std::span(&group, 1), Merge::kLocal); !cursor.done();
+         cursor.consume(cursor.front().bytes)) {
       const Segment& s = cursor.front();
       KVF_CHECK(lent().contains(s.local_region, s.local, s.bytes), "a covered piece lies in the loan");
     }
@@ -61,7 +65,8 @@ void check_stream(std::span<const std::byte> bytes, std::size_t cut) {
   while (!bytes.empty() && parser.state() != FrameParser::State::kBad) {
     if (parser.state() == FrameParser::State::kFrame) {
       if (parser.kind() == FrameKind::kWrite) check_write(parser, inbox);
-      if (parser.kind() == FrameKind::kReject) KVF_CHECK(parser.reject().text.size() <= kMaxRejectText, "texts are bounded");
+      if (parser.kind() == FrameKind::kReject)
+        KVF_CHECK(parser.reject().text.size() <= kMaxRejectText, "texts are bounded");
       bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), parser.payload_bytes()));
       parser.next();
       continue;
@@ -77,13 +82,16 @@ void check_stream(std::span<const std::byte> bytes, std::size_t cut) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const std::size_t cut = data[0] == 0 ? size : data[0];
-  const bool rehash = (data[1] & 1) != 0;  // a fuzzer does not guess hashes: the first frame gets the right one
+  const bool rehash =
+      (data[1] & 1) != 0;  // a fuzzer does not guess hashes: the first frame gets the right one
   std::vector<std::byte> bytes(size - 2);
-  std::transform(data + 2, data + size, bytes.begin(), [](std::uint8_t b) { return static_cast<std::byte>(b); });
+  std::transform(data + 2, data + size, bytes.begin(),
+                 [](std::uint8_t b) { return static_cast<std::byte>(b); });
   if (rehash && bytes.size() > kHeadBytes) {
     const std::size_t meta = load_le<std::uint16_t>(std::span<const std::byte>(bytes).subspan(4));
     const auto rest = std::span<const std::byte>(bytes).subspan(kHeadBytes);
-    store_le(static_cast<std::uint32_t>(hash64(rest.first(std::min(meta, rest.size())))), std::span<std::byte>(bytes).subspan(12));
+    store_le(static_cast<std::uint32_t>(hash64(rest.first(std::min(meta, rest.size())))),
+             std::span<std::byte>(bytes).subspan(12));
   }
   check_stream(bytes, cut);
   if (auto description = decode_description(bytes, "peer"); description) {

@@ -28,7 +28,9 @@ struct Groups {
 // Small numbers, so that neighbours touch often: strides equal to item sizes, runs that follow each other.
 Groups any_groups() {
   Groups out;
-  const auto small = [](std::uint32_t from, std::uint32_t to) { return *rc::gen::inRange<std::uint32_t>(from, to); };
+  const auto small = [](std::uint32_t from, std::uint32_t to) {
+    return *rc::gen::inRange<std::uint32_t>(from, to);
+  };
   for (std::uint32_t g = small(0, 4); g != 0; --g) {
     Groups::Group& group = out.groups.emplace_back();
     for (std::uint32_t p = small(0, 4); p != 0; --p) {
@@ -100,13 +102,15 @@ RC_GTEST_PROP(Cursor, MergesByTheLocalSideAloneWhenAsked, ()) {
   const auto view = groups.view();
   std::vector<std::uint64_t> wanted, walked;
   for (const Segment& piece : pieces_listed(view)) {
-    for (std::uint64_t i = 0; i < piece.bytes; ++i) wanted.push_back(piece.local_region.value * 10'000ULL + piece.local + i);
+    for (std::uint64_t i = 0; i < piece.bytes; ++i)
+      wanted.push_back(piece.local_region.value * 10'000ULL + piece.local + i);
   }
   std::vector<Segment> segments;
   for (Cursor cursor(view, Merge::kLocal); !cursor.done(); cursor.consume(cursor.front().bytes)) {
     const Segment s = cursor.front();
     segments.push_back(s);
-    for (std::uint64_t i = 0; i < s.bytes; ++i) walked.push_back(s.local_region.value * 10'000ULL + s.local + i);
+    for (std::uint64_t i = 0; i < s.bytes; ++i)
+      walked.push_back(s.local_region.value * 10'000ULL + s.local + i);
   }
   RC_ASSERT(walked == wanted);
   for (std::size_t i = 1; i < segments.size(); ++i) {
@@ -138,7 +142,8 @@ RC_GTEST_PROP(Slicer, CutsIntoFramesThatTogetherAreTheOperation, ()) {
   }
   // Whole planes may be cut in another order than the items of the next: the same moves, each once.
   const auto less = [](const ByteMove& a, const ByteMove& b) {
-    return std::tie(a.local_region, a.local, a.remote_region, a.remote) < std::tie(b.local_region, b.local, b.remote_region, b.remote);
+    return std::tie(a.local_region, a.local, a.remote_region, a.remote) <
+           std::tie(b.local_region, b.local, b.remote_region, b.remote);
   };
   std::sort(wanted.begin(), wanted.end(), less);
   std::sort(cut.begin(), cut.end(), less);

@@ -21,7 +21,9 @@ struct OneGroup {
 
 // Small worlds, so that every answer can be compared with a set of bytes.
 RC_GTEST_PROP(Footprint, AgreesWithASetOfBytes, ()) {
-  const auto small = [](std::uint32_t from, std::uint32_t to) { return *rc::gen::inRange<std::uint32_t>(from, to); };
+  const auto small = [](std::uint32_t from, std::uint32_t to) {
+    return *rc::gen::inRange<std::uint32_t>(from, to);
+  };
   std::vector<OneGroup> groups;
   std::set<std::uint64_t> bytes;
   for (std::uint32_t g = small(1, 3); g != 0; --g) {
@@ -46,11 +48,13 @@ RC_GTEST_PROP(Footprint, AgreesWithASetOfBytes, ()) {
     const std::uint64_t offset = small(0, 90), length = small(1, 12);
     bool inside = true;
     for (std::uint64_t b = offset; b < offset + length; ++b) inside = inside && bytes.contains(b);
-    // Overlapping strides (items of one plane on top of each other) may be judged more strictly, never more loosely.
+    // Overlapping strides (items of one plane on top of each other) may be judged more strictly, never more
+    // loosely.
     if (print.contains(RegionId{0}, offset, length)) RC_ASSERT(inside);
     bool overlapping = false;
     for (const OneGroup& one : groups) {
-      for (std::size_t p = 0; p < one.planes.size(); ++p) overlapping |= one.planes[p].stride < one.item_bytes[p];
+      for (std::size_t p = 0; p < one.planes.size(); ++p)
+        overlapping |= one.planes[p].stride < one.item_bytes[p];
     }
     if (inside && !overlapping) RC_ASSERT(print.contains(RegionId{0}, offset, length));
   }

@@ -166,6 +166,28 @@ TEST(ManagerThread, StopLeavesNoThreadDescriptorOrPort) {
   EXPECT_EQ(again.manager->endpoint(), endpoint);
 }
 
+TEST(ManagerThread, TwentyRestartsAtTheSameAddressLeaveDescriptorsFlat) {
+  Side decode;
+  start(decode, "decode-0");
+  std::string endpoint = "127.0.0.1:0";
+  std::size_t fds = 0;
+  for (std::uint64_t round = 0; round < 21; ++round) {
+    {
+      Side prefill;
+      start(prefill, "prefill-0", endpoint);
+      endpoint = prefill.manager->endpoint();
+      ASSERT_EQ(move_one_page(prefill, decode, 100 + round), Poll::kSuccess) << round;
+    }
+    ASSERT_TRUE(soon([&] { return decode.manager->counters().peers == 0; })) << round;
+    if (round == 0) {
+      fds = entries("/proc/self/fd");
+    } else {
+      EXPECT_TRUE(soon([&] { return entries("/proc/self/fd") <= fds; }, 2000ms))
+          << round << ": " << entries("/proc/self/fd") << " descriptors, were " << fds;
+    }
+  }
+}
+
 TEST(ManagerThread, StopAbortsWhatLivesAndTellsThePeer) {
   Side prefill, decode;
   start(prefill, "prefill-0");

@@ -68,7 +68,8 @@ TEST(TcpFrame, TakesAnyCuttingAndNoByteOfThePayload) {
   auto bytes = sample_bytes();
   const std::size_t frame = bytes.size();
   bytes.resize(frame + 100, std::byte{0xAA});
-  for (const std::size_t cut : {std::size_t{1}, std::size_t{3}, std::size_t{15}, std::size_t{16}, std::size_t{17}}) {
+  for (const std::size_t cut :
+       {std::size_t{1}, std::size_t{3}, std::size_t{15}, std::size_t{16}, std::size_t{17}}) {
     FrameParser parser;
     std::size_t taken = 0;
     while (parser.state() != FrameParser::State::kFrame) {
@@ -92,7 +93,8 @@ TEST(TcpFrame, CarriesTheSmallFrames) {
   welcome.from.fill(std::byte{3});
   const RejectFrame reject{9, Refusal::kOutside, "item 7"};
   std::vector<std::byte> bytes = encode(hello);
-  for (const auto& more : {encode(welcome), encode(reject)}) bytes.insert(bytes.end(), more.begin(), more.end());
+  for (const auto& more : {encode(welcome), encode(reject)})
+    bytes.insert(bytes.end(), more.begin(), more.end());
   FrameParser parser;
   std::size_t taken = parser.feed(bytes);
   EXPECT_EQ(parser.hello(), hello);
@@ -139,16 +141,18 @@ TEST_P(WrongMeta, IsNoFrame) {
   EXPECT_EQ(state_after(bytes, &why), FrameParser::State::kBad) << GetParam().what;
   EXPECT_FALSE(why.empty());
 }
-// Meta: 36 sequence to token, priority, notice size (37), planes (38), runs (40), notice (42), plane (47), run (79).
-INSTANTIATE_TEST_SUITE_P(Fields, WrongMeta,
-                         testing::Values(Wrong{"notice of 65 bytes", 37, 65, 1}, Wrong{"too many planes", 38, 1025, 2},
-                                         Wrong{"planes that are not there", 38, 2, 2}, Wrong{"no run", 40, 0, 2},
-                                         Wrong{"piece of zero bytes", 67, 0, 4}, Wrong{"repeat zero", 71, 0, 4},
-                                         Wrong{"repeat that overflows", 71, 0xFFFFFFFF, 4},
-                                         Wrong{"piece larger than a frame", 67, (1U << 20) + 1, 4},
-                                         Wrong{"run of nothing", 83, 0, 4}, Wrong{"run that overflows", 83, 0xFFFFFFFF, 4},
-                                         Wrong{"one item more than payload", 83, 5, 4},
-                                         Wrong{"payload above the operation", 8, 100, 8}));
+// Meta: 36 sequence to token, priority, notice size (37), planes (38), runs (40), notice (42), plane (47),
+// run (79).
+INSTANTIATE_TEST_SUITE_P(
+    Fields, WrongMeta,
+    testing::Values(Wrong{"notice of 65 bytes", 37, 65, 1}, Wrong{"too many planes", 38, 1025, 2},
+                    Wrong{"planes that are not there", 38, 2, 2}, Wrong{"no run", 40, 0, 2},
+                    Wrong{"piece of zero bytes", 67, 0, 4}, Wrong{"repeat zero", 71, 0, 4},
+                    Wrong{"repeat that overflows", 71, 0xFFFFFFFF, 4},
+                    Wrong{"piece larger than a frame", 67, (1U << 20) + 1, 4},
+                    Wrong{"run of nothing", 83, 0, 4}, Wrong{"run that overflows", 83, 0xFFFFFFFF, 4},
+                    Wrong{"one item more than payload", 83, 5, 4},
+                    Wrong{"payload above the operation", 8, 100, 8}));
 
 TEST(TcpFrame, HeadsThatAreNoneAreNamed) {
   std::string why;

@@ -1,5 +1,5 @@
-// For tests of the tcp mover: a transport with memory and a log, a peer made of raw sockets, and a relay between two
-// transports whose connections can be stalled and reset. Everything on the loopback addresses.
+// For tests of the tcp mover: a transport with memory and a log, a peer made of raw sockets, and a relay
+// between two transports whose connections can be stalled and reset. Everything on the loopback addresses.
 #pragma once
 
 #include <arpa/inet.h>
@@ -64,7 +64,8 @@ struct Node {
     const LoanGroup group{std::span(&plane, 1), std::span(&item, 1), std::span(&run, 1)};
     return mover->lend({id, token, peer, Access::kWrite, std::span(&group, 1)});
   }
-  Result<> post(std::uint64_t op, PeerId peer, LoanId id, std::uint32_t first, std::uint32_t items, std::uint64_t token = 42) {
+  Result<> post(std::uint64_t op, PeerId peer, LoanId id, std::uint32_t first, std::uint32_t items,
+                std::uint64_t token = 42) {
     const Plane plane{RegionId{0}, 0, item};
     const PlanePair pair{plane, plane, item, 1, 0, 0};
     const RunPair run{first, first, items};
@@ -97,11 +98,13 @@ struct Pair {
     fill(a, std::byte{0xAA});
   }
   bool until(const std::function<bool()>& done, int ms = 10'000) {
-    return wait_for([&] {
-      a.step();
-      b.step();
-      return done();
-    }, ms);
+    return wait_for(
+        [&] {
+          a.step();
+          b.step();
+          return done();
+        },
+        ms);
   }
   Node a, b;
 };
@@ -131,7 +134,8 @@ class RawPeer {
     ASSERT_EQ(connect(stream_.get(), reinterpret_cast<sockaddr*>(&storage), size), 0);
   }
   void say(std::span<const std::byte> bytes) {
-    ASSERT_EQ(send(stream_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(send(stream_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
   }
   void hello() {
     HelloFrame frame;

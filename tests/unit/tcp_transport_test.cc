@@ -35,15 +35,17 @@ struct Hostile {
     EXPECT_TRUE(until([&] { return !peer.welcomes.empty(); }));
   }
   bool until(const std::function<bool()>& done, int ms = 5'000) {
-    return kit::wait_for([&] {
-      node.step();
-      peer.hear();
-      return done();
-    }, ms);
+    return kit::wait_for(
+        [&] {
+          node.step();
+          peer.hear();
+          return done();
+        },
+        ms);
   }
   // A frame of `items` items from `first` of an operation of `op_bytes`.
-  std::vector<std::byte> frame(std::uint64_t sequence, std::uint32_t first, std::uint32_t items, std::uint64_t op_bytes,
-                               Ticket ticket = {kLoan, 42}) const {
+  std::vector<std::byte> frame(std::uint64_t sequence, std::uint32_t first, std::uint32_t items,
+                               std::uint64_t op_bytes, Ticket ticket = {kLoan, 42}) const {
     PlanePair pair;
     pair.remote = {RegionId{0}, 0, node.item};
     pair.bytes = node.item;
@@ -96,7 +98,8 @@ TEST(TcpOptionsTest, APortInUseIsNamed) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kEnvironment);
   EXPECT_EQ(second.error().status, EADDRINUSE);
-  EXPECT_NE(second.error().what.find(std::to_string(options.port)), std::string::npos) << second.error().line();
+  EXPECT_NE(second.error().what.find(std::to_string(options.port)), std::string::npos)
+      << second.error().line();
 }
 
 TEST(TcpOptionsTest, AdvertisedAndBoundAddressAreTwoThings) {
@@ -119,7 +122,9 @@ TEST(TcpTransportTest, AnOperationOverTwoStreamsArrivesOnce) {
   EXPECT_EQ(pair.b.find(Event::Kind::kArrived)->bytes, 32U << 20);
   EXPECT_GE(pair.a.mover->stats().frames_sent, 64U);
   EXPECT_EQ(pair.a.pool, pair.b.pool);
-  EXPECT_EQ(std::count_if(pair.b.log.begin(), pair.b.log.end(), [](const Event& e) { return e.kind == Event::Kind::kArrived; }), 1);
+  EXPECT_EQ(std::count_if(pair.b.log.begin(), pair.b.log.end(),
+                          [](const Event& e) { return e.kind == Event::Kind::kArrived; }),
+            1);
 }
 
 TEST(TcpTransportTest, SmallOperationsOvertakeLargeOnes) {
@@ -131,7 +136,8 @@ TEST(TcpTransportTest, SmallOperationsOvertakeLargeOnes) {
   ASSERT_TRUE(pair.a.post(51, PeerId{2}, kLoan, 0, 0));  // nothing but a notice
   ASSERT_TRUE(pair.until([&] { return pair.a.completed(50) && pair.a.completed(51); }));
   EXPECT_EQ(pair.a.completed(1), nullptr);
-  ASSERT_TRUE(pair.until([&] { return pair.a.quiesced(1) && pair.a.quiesced(2) && pair.a.quiesced(3); }, 30'000));
+  ASSERT_TRUE(
+      pair.until([&] { return pair.a.quiesced(1) && pair.a.quiesced(2) && pair.a.quiesced(3); }, 30'000));
 }
 
 TEST(TcpTransportTest, AManySmallDoNotStarveALargeOne) {
@@ -262,7 +268,8 @@ TEST(TcpTransportTest, RevokedInMidFrameDropsTheRestAndKeepsTheStream) {
   h.peer.say(h.payload(1));
   ASSERT_TRUE(h.until([&] { return h.node.find(Event::Kind::kArrived); }));
   EXPECT_EQ(h.node.find(Event::Kind::kArrived)->loan, next);
-  EXPECT_TRUE(std::all_of(h.node.pool.begin(), h.node.pool.begin() + 8 * 4096, [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(std::all_of(h.node.pool.begin(), h.node.pool.begin() + 8 * 4096,
+                          [](std::byte b) { return b == std::byte{0}; }));
 }
 
 TEST(TcpTransportTest, EveryStrangeWriteIsRefusedWithItsReason) {
@@ -376,10 +383,12 @@ TEST(TcpTransportTest, NobodyThereIsSaidWithTheAddress) {
     address = b.mover->endpoints().front();
   }
   ASSERT_TRUE(a.mover->add_peer(PeerId{2}, gone));
-  ASSERT_TRUE(kit::wait_for([&] {
-    a.step();
-    return a.find(Event::Kind::kPeerReady);
-  }, 1000));
+  ASSERT_TRUE(kit::wait_for(
+      [&] {
+        a.step();
+        return a.find(Event::Kind::kPeerReady);
+      },
+      1000));
   const Error& error = a.find(Event::Kind::kPeerReady)->error;
   EXPECT_EQ(error.status, ECONNREFUSED);
   EXPECT_NE(error.line().find(address), std::string::npos) << error.line();
@@ -433,12 +442,14 @@ struct Relayed {
     return options;
   }
   bool until(const std::function<bool()>& done, int ms = 10'000) {
-    return kit::wait_for([&] {
-      a.step();
-      relay.step();
-      b.step();
-      return done();
-    }, ms);
+    return kit::wait_for(
+        [&] {
+          a.step();
+          relay.step();
+          b.step();
+          return done();
+        },
+        ms);
   }
   // Several operations, so that some use the first stream alone and some the second.
   void post_many(std::uint64_t from, std::uint64_t count) {
@@ -472,7 +483,8 @@ TEST(TcpTransportTest, AResetStreamEndsItsOwnOperationsAndIsDialledAgain) {
     EXPECT_TRUE(error.ok() || error.why.find("stream 0 was lost") != std::string::npos) << error.line();
   }
   EXPECT_EQ(r.a.find(Event::Kind::kPeerLost), nullptr) << "the other stream was up all the time";
-  ASSERT_TRUE(r.until([&] { return r.a.mover->stats().lanes_opened == 3; })) << "the stream was not dialled again";
+  ASSERT_TRUE(r.until([&] { return r.a.mover->stats().lanes_opened == 3; }))
+      << "the stream was not dialled again";
   r.post_many(1001, 50);
   ASSERT_TRUE(r.until([&] { return r.all_ended(1001, 50); }));
   for (std::uint64_t op = 1001; op <= 1050; ++op) EXPECT_TRUE(r.a.completed(op)->error.ok());
@@ -494,7 +506,8 @@ TEST(TcpTransportTest, ALostPathIsTheEndOfItsOperationsAndComesBack) {
     return !refused && refused.error().code == Code::kTransport;
   })) << "posts are refused once dialling again has failed";
   r.relay.refuse = false;
-  ASSERT_TRUE(r.until([&] { return r.a.post(3, PeerId{2}, kLoan, 0, 1).has_value(); })) << "the path did not come back";
+  ASSERT_TRUE(r.until([&] { return r.a.post(3, PeerId{2}, kLoan, 0, 1).has_value(); }))
+      << "the path did not come back";
   ASSERT_TRUE(r.until([&] { return r.a.quiesced(3) && r.b.find(Event::Kind::kArrived); }));
   EXPECT_EQ(r.b.find(Event::Kind::kArrived)->bytes, 4096U) << "nothing of the lost operation was sent again";
 }

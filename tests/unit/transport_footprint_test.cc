@@ -35,7 +35,8 @@ TEST(Footprint, RunsOverNeighbouringItemsAndPlanes) {
   const OneGroup one{{{RegionId{0}, 0, 10}, {RegionId{0}, 50, 10}}, {10, 10}, {{3, 2}, {0, 3}}};
   const LoanGroup group = one.group();
   const Footprint print(std::span(&group, 1));
-  EXPECT_TRUE(print.contains(RegionId{0}, 0, 100));  // items 0 to 4 of both planes, which lie behind each other
+  EXPECT_TRUE(
+      print.contains(RegionId{0}, 0, 100));  // items 0 to 4 of both planes, which lie behind each other
   EXPECT_FALSE(print.contains(RegionId{0}, 0, 101));
 }
 

@@ -20,7 +20,9 @@ constexpr std::size_t kDescriptionBytes = 13;
 
 Capabilities declared(LoopbackKind kind) {
   Capabilities c;
-  c.name = kind == LoopbackKind::kPush ? "loopback-push" : kind == LoopbackKind::kPull ? "loopback-pull" : "loopback-landed";
+  c.name = kind == LoopbackKind::kPush   ? "loopback-push"
+           : kind == LoopbackKind::kPull ? "loopback-pull"
+                                         : "loopback-landed";
   c.memory = static_cast<std::uint8_t>(Memory::kHost);
   c.access = kind == LoopbackKind::kPull ? Access::kRead : Access::kWrite;
   c.visible = kind == LoopbackKind::kLanded ? Visible::kRemoteLanded : Visible::kReceiverPlaced;
@@ -83,13 +85,20 @@ class LoopbackTransport final : public Transport {
     return event;
   }
   Error failure(Code code, Who who, const Op& op, std::string why) const {
-    return {code, who, Next::kNewRoom, 0, capabilities_.name + " operation " + std::to_string(op.id.value), std::move(why)};
+    return {code,
+            who,
+            Next::kNewRoom,
+            0,
+            capabilities_.name + " operation " + std::to_string(op.id.value),
+            std::move(why)};
   }
-  std::optional<PeerId> live_peer(std::uint64_t address) const;  // as this side knows it; none: unknown or fenced
-  Error stopper(const Op&) const;                                // why this operation of ours must end; ok: it need not
-  void end(const Op&, Error);                                    // Completed and Quiesced; the caller erases it
-  void end_stopped();                                            // cancelled, fenced, or the peer died
-  // Copies up to `budget` bytes of `op` of `poster` from or to this side's lent memory. True: the operation ended.
+  std::optional<PeerId> live_peer(
+      std::uint64_t address) const;  // as this side knows it; none: unknown or fenced
+  Error stopper(const Op&) const;  // why this operation of ours must end; ok: it need not
+  void end(const Op&, Error);  // Completed and Quiesced; the caller erases it
+  void end_stopped();  // cancelled, fenced, or the peer died
+  // Copies up to `budget` bytes of `op` of `poster` from or to this side's lent memory. True: the operation
+  // ended.
   bool move(LoopbackTransport& poster, Op& op, std::uint64_t& budget);
   void move_ops_of(LoopbackTransport& poster, std::uint64_t& budget);  // those that name memory of this side
   bool has_ops_to(std::uint64_t address) const;
@@ -103,9 +112,10 @@ class LoopbackTransport final : public Transport {
   RegionTable regions_;
   LoanTable loans_;
   std::map<PeerId, Peer> peers_;
-  std::deque<Op> ops_;              // by priority, then as posted
+  std::deque<Op> ops_;  // by priority, then as posted
   std::deque<Event> events_;
-  std::map<LoanId, RegionHold> draining_;  // kLanded: revoked, maybe still written by an operation that had begun
+  std::map<LoanId, RegionHold>
+      draining_;  // kLanded: revoked, maybe still written by an operation that had begun
 };
 
 std::uint64_t LoopbackFabric::join(LoopbackTransport* transport) {
@@ -143,18 +153,25 @@ Result<> LoopbackTransport::add_peer(PeerId id, std::span<const std::byte> descr
   const bool same_kind = reader.u8() == static_cast<std::uint8_t>(kind_);
   if (!ours || !same_kind || !reader.at_end()) {
     return fail(Code::kBadMessage, Who::kPeer, Next::kAfterFix, what,
-                "its description of " + std::to_string(description.size()) + " bytes is not of a " + capabilities_.name + " mover");
+                "its description of " + std::to_string(description.size()) + " bytes is not of a " +
+                    capabilities_.name + " mover");
   }
-  if (peers_.contains(id)) return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "this id was used before");
+  if (peers_.contains(id))
+    return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "this id was used before");
   if (live_peer(address)) {
     return fail(Code::kRefused, Who::kLocal, Next::kNever, what,
-                "peer " + std::to_string(live_peer(address)->value) + " is the same transport; fence or drop it first");
+                "peer " + std::to_string(live_peer(address)->value) +
+                    " is the same transport; fence or drop it first");
   }
   peers_[id] = {address, false};
   Event event = event_of(Event::Kind::kPeerReady);
   event.peer = id;
   if (fabric_->at(address) == nullptr) {
-    event.error = {Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, what,
+    event.error = {Code::kPeerLost,
+                   Who::kPeer,
+                   Next::kNewRoom,
+                   0,
+                   what,
                    "nothing lives at address " + std::to_string(address) + " of this fabric"};
   }
   events_.push_back(std::move(event));
@@ -173,8 +190,8 @@ void LoopbackTransport::drop_peer(PeerId id) {
 Result<> LoopbackTransport::fence(PeerId id) {
   const auto peer = peers_.find(id);
   if (peer == peers_.end()) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, capabilities_.name + " peer " + std::to_string(id.value),
-                "no such peer is known");
+    return fail(Code::kUsage, Who::kLocal, Next::kNever,
+                capabilities_.name + " peer " + std::to_string(id.value), "no such peer is known");
   }
   peer->second.fenced = true;  // from here on move() refuses everything of that peer, begun or not
   Event event = event_of(Event::Kind::kPeerFenced);
@@ -186,7 +203,8 @@ Result<> LoopbackTransport::fence(PeerId id) {
 
 Result<> LoopbackTransport::lend(const Loan& loan) {
   if (!peers_.contains(loan.peer)) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, capabilities_.name + " loan " + std::to_string(loan.id.slot),
+    return fail(Code::kUsage, Who::kLocal, Next::kNever,
+                capabilities_.name + " loan " + std::to_string(loan.id.slot),
                 "peer " + std::to_string(loan.peer.value) + " is not known");
   }
   return loans_.lend(loan, static_cast<std::uint8_t>(capabilities_.access), regions_);
@@ -206,17 +224,29 @@ Result<> LoopbackTransport::post(const Operation& operation) {
   const auto peer = peers_.find(operation.peer);
   if (peer == peers_.end() || peer->second.fenced) {
     return fail(Code::kTransport, Who::kLocal, Next::kNewRoom, what,
-                "peer " + std::to_string(operation.peer.value) + (peer == peers_.end() ? " is not known" : " was fenced"));
+                "peer " + std::to_string(operation.peer.value) +
+                    (peer == peers_.end() ? " is not known" : " was fenced"));
   }
-  if (auto ok = check_operation(capabilities_.name, operation, capabilities_.access, regions_); !ok) return ok;
+  if (auto ok = check_operation(capabilities_.name, operation, capabilities_.access, regions_); !ok)
+    return ok;
   if (ops_.size() >= capabilities_.max_in_flight) {
     return fail(Code::kWouldBlock, Who::kLocal, Next::kRetry, what,
                 std::to_string(ops_.size()) + " operations are in flight (max_in_flight)");
   }
-  Op op{operation.op, operation.peer, peer->second.address, operation.ticket, operation.notice,
-        OwnedGroups(operation.groups), regions_.hold_local(operation.groups), {}, operation.priority, false, false};
+  Op op{operation.op,
+        operation.peer,
+        peer->second.address,
+        operation.ticket,
+        operation.notice,
+        OwnedGroups(operation.groups),
+        regions_.hold_local(operation.groups),
+        {},
+        operation.priority,
+        false,
+        false};
   op.cursor = Cursor(op.groups.view());
-  const auto behind = std::find_if(ops_.begin(), ops_.end(), [&](const Op& o) { return o.priority < op.priority; });
+  const auto behind =
+      std::find_if(ops_.begin(), ops_.end(), [&](const Op& o) { return o.priority < op.priority; });
   ops_.insert(behind, std::move(op));
   return {};
 }
@@ -237,7 +267,8 @@ Error LoopbackTransport::stopper(const Op& op) const {
   if (peer == peers_.end() || peer->second.fenced) {
     return failure(Code::kTransport, Who::kLocal, op, "the peer was fenced here");
   }
-  if (fabric_->at(op.target) == nullptr) return failure(Code::kPeerLost, Who::kPeer, op, "the peer's transport is gone");
+  if (fabric_->at(op.target) == nullptr)
+    return failure(Code::kPeerLost, Who::kPeer, op, "the peer's transport is gone");
   if (op.cancelled) return failure(Code::kAborted, Who::kLocal, op, "cancelled");
   return {};
 }
@@ -271,10 +302,12 @@ bool LoopbackTransport::move(LoopbackTransport& poster, Op& op, std::uint64_t& b
   const bool one_sided = op.started && kind_ == LoopbackKind::kLanded;  // nobody looks at the loan again
   std::string detail = "its peer is fenced or unknown here";
   Refusal refusal = Refusal::kWrongPeer;
-  if (from) refusal = one_sided ? Refusal::kNone : loans_.judge(op.ticket, *from, capabilities_.access, op.groups.view(), &detail);
+  if (from)
+    refusal = one_sided ? Refusal::kNone
+                        : loans_.judge(op.ticket, *from, capabilities_.access, op.groups.view(), &detail);
   if (refusal != Refusal::kNone) {
-    poster.end(op, error_of(refusal, capabilities_.name + " operation " + std::to_string(op.id.value), op.ticket,
-                            refusal == Refusal::kOutside || !from ? detail : ""));
+    poster.end(op, error_of(refusal, capabilities_.name + " operation " + std::to_string(op.id.value),
+                            op.ticket, refusal == Refusal::kOutside || !from ? detail : ""));
     return true;
   }
   op.started = true;
@@ -314,7 +347,8 @@ bool LoopbackTransport::still_written(LoanId id) const {
   for (const auto& [address, transport] : fabric_->live()) {
     if (!live_peer(address)) continue;
     for (const Op& op : transport->ops_) {
-      if (kind_ == LoopbackKind::kLanded && op.target == address_ && op.ticket.loan == id && op.started) return true;
+      if (kind_ == LoopbackKind::kLanded && op.target == address_ && op.ticket.loan == id && op.started)
+        return true;
     }
   }
   return false;

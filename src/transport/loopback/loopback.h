@@ -1,6 +1,6 @@
-// The in-process mover: the readable reference of the Transport contract. Deterministic; no thread, no socket, no clock:
-// everything happens inside progress(). Transports of one LoopbackFabric reach each other by address.
-// Thread rule: a fabric and all its transports belong to one thread.
+// The in-process mover: the readable reference of the Transport contract. Deterministic; no thread, no
+// socket, no clock: everything happens inside progress(). Transports of one LoopbackFabric reach each other
+// by address. Thread rule: a fabric and all its transports belong to one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace kvferry::transport {
 enum class LoopbackKind : std::uint8_t {
   kPush,    // writes, placed by the receiver in its own progress(), revoked and fenced at once (as tcp)
   kPull,    // reads, placed by the reader in its own progress(), revoked and fenced at once (as shm)
-  kLanded,  // one-sided writes by the writer's progress(); a loan is recalled by draining; bounded fence (as RDMA)
+  kLanded,  // one-sided writes by the writer's progress(); a loan is recalled by draining; bounded fence (as
+            // RDMA)
 };
 
 class LoopbackTransport;

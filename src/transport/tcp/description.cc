@@ -84,16 +84,18 @@ std::vector<std::byte> encode(const Description& description) {
 
 Result<Description> decode_description(std::span<const std::byte> bytes, const std::string& what) {
   const auto bad = [&](std::string why) {
-    return fail(Code::kBadMessage, Who::kPeer, Next::kAfterFix, what, "its tcp description " + std::move(why));
+    return fail(Code::kBadMessage, Who::kPeer, Next::kAfterFix, what,
+                "its tcp description " + std::move(why));
   };
   Reader reader(bytes);
   Description description;
-  if (reader.u32() != kMagic) return bad("of " + std::to_string(bytes.size()) + " bytes is not of a tcp mover");
+  if (reader.u32() != kMagic)
+    return bad("of " + std::to_string(bytes.size()) + " bytes is not of a tcp mover");
   description.version = reader.u16();
   if (reader.ok() && description.version != kFrameVersion) {
     return fail(Code::kMismatch, Who::kPeer, Next::kAfterFix, what,
-                "it speaks version " + std::to_string(description.version) + " of the tcp frames, this side version " +
-                    std::to_string(kFrameVersion));
+                "it speaks version " + std::to_string(description.version) +
+                    " of the tcp frames, this side version " + std::to_string(kFrameVersion));
   }
   const auto cookie = reader.bytes(description.cookie.size());
   if (reader.ok()) std::memcpy(description.cookie.data(), cookie.data(), cookie.size());
@@ -155,7 +157,9 @@ std::vector<Address> interface_addresses(std::uint16_t port, bool v4, bool v6) {
     std::memcpy(&storage, entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
     Address address = Address::from(storage);
     address.port = port;
-    if (address.v6 && address.ip[0] == std::byte{0xfe} && (address.ip[1] & std::byte{0xc0}) == std::byte{0x80}) continue;
+    if (address.v6 && address.ip[0] == std::byte{0xfe} &&
+        (address.ip[1] & std::byte{0xc0}) == std::byte{0x80})
+      continue;
     (address.loopback() ? loopback : outside).push_back(address);
   }
   freeifaddrs(list);

@@ -43,6 +43,7 @@ Result<Description> decode_description(std::span<const std::byte>, const std::st
 
 // Numeric or by name; may block in a name lookup: for the start only. `what` names the option.
 Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, const std::string& what);
-std::vector<Address> interface_addresses(std::uint16_t port, bool v4, bool v6);  // of this host, up, without link-local
+std::vector<Address> interface_addresses(std::uint16_t port, bool v4,
+                                         bool v6);  // of this host, up, without link-local
 
 }  // namespace kvferry::transport::tcp

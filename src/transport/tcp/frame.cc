@@ -71,8 +71,8 @@ std::vector<std::byte> encode(const RejectFrame& reject) {
 }
 
 std::vector<std::byte> encode(const WriteFrame& write, const PieceGroup& group) {
-  std::vector<std::byte> frame(kHeadBytes + kWriteFixed + write.notice.size + group.planes.size() * kPlaneBytes +
-                               group.runs.size() * kRunBytes);
+  std::vector<std::byte> frame(kHeadBytes + kWriteFixed + write.notice.size +
+                               group.planes.size() * kPlaneBytes + group.runs.size() * kRunBytes);
   Writer writer(std::span<std::byte>{frame}.subspan(kHeadBytes));
   writer.u64(write.sequence);
   writer.u64(write.op_bytes);
@@ -143,8 +143,9 @@ void FrameParser::parse_head() {
     return bad(std::to_string(head_.meta_bytes) + " bytes of meta; 1 to " + std::to_string(kMaxMetaBytes));
   }
   if (head_.payload_bytes > (head_.kind == FrameKind::kWrite ? kMaxFramePayload : 0)) {
-    return bad(std::to_string(head_.payload_bytes) + " bytes of payload in a frame of kind " + std::to_string(kind) +
-               "; at most " + std::to_string(head_.kind == FrameKind::kWrite ? kMaxFramePayload : 0));
+    return bad(std::to_string(head_.payload_bytes) + " bytes of payload in a frame of kind " +
+               std::to_string(kind) + "; at most " +
+               std::to_string(head_.kind == FrameKind::kWrite ? kMaxFramePayload : 0));
   }
   if (buffer_.size() < head_.meta_bytes) buffer_.resize(head_.meta_bytes);
   state_ = State::kMeta;
@@ -160,7 +161,8 @@ void FrameParser::parse_meta() {
     case FrameKind::kWrite: good = parse_write(meta); break;
     case FrameKind::kReject: good = parse_reject(meta); break;
   }
-  if (!good) return bad("malformed meta in a frame of kind " + std::to_string(static_cast<unsigned>(head_.kind)));
+  if (!good)
+    return bad("malformed meta in a frame of kind " + std::to_string(static_cast<unsigned>(head_.kind)));
   state_ = State::kFrame;
 }
 
@@ -193,7 +195,8 @@ bool FrameParser::parse_write(std::span<const std::byte> meta) {
   write_.priority = reader.u8();
   write_.notice.size = reader.u8();
   const std::uint16_t planes = reader.u16(), runs = reader.u16();
-  if (!reader.ok() || write_.notice.size > kMaxNotice || planes > kMaxFramePlanes || runs > kMaxFrameRuns) return false;
+  if (!reader.ok() || write_.notice.size > kMaxNotice || planes > kMaxFramePlanes || runs > kMaxFrameRuns)
+    return false;
   if (reader.left() != write_.notice.size + planes * kPlaneBytes + runs * kRunBytes) return false;
   const auto notice = reader.bytes(write_.notice.size);
   write_.notice.bytes = {};
@@ -211,7 +214,8 @@ bool FrameParser::parse_write(std::span<const std::byte> meta) {
     plane.local = plane.remote;
     plane.local_step = plane.remote_step;
     // Each is bounded before it is added or multiplied: no sum below can overflow.
-    if (plane.bytes == 0 || plane.bytes > kMaxFramePayload || plane.repeat == 0 || plane.repeat > kMaxFramePieces) {
+    if (plane.bytes == 0 || plane.bytes > kMaxFramePayload || plane.repeat == 0 ||
+        plane.repeat > kMaxFramePieces) {
       return false;
     }
     pieces += plane.repeat;

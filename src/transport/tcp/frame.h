@@ -1,5 +1,5 @@
-// The frames of the tcp mover, without any input or output: bytes <-> values. The mover, the simulator and the fuzzer use
-// this very parser. docs/transports.md has the layout. Values; no thread rule.
+// The frames of the tcp mover, without any input or output: bytes <-> values. The mover, the simulator and
+// the fuzzer use this very parser. docs/transports.md has the layout. Values; no thread rule.
 #pragma once
 
 #include <array>
@@ -19,10 +19,11 @@ inline constexpr std::uint16_t kFrameVersion = 1;     // lanes of different vers
 inline constexpr std::size_t kHeadBytes = 16;
 
 // Bounds of one frame. A frame that exceeds one is not a valid frame.
-inline constexpr std::uint32_t kMaxFramePayload = 1U << 20;  // 1 MiB: other operations get their turn behind it
-inline constexpr std::uint32_t kMaxFramePlanes = 1024;       // 32 B each
-inline constexpr std::uint32_t kMaxFrameRuns = 2048;         // 8 B each
-inline constexpr std::uint32_t kMaxFramePieces = 8192;       // bounds the check against the loan
+inline constexpr std::uint32_t kMaxFramePayload = 1U
+                                                  << 20;  // 1 MiB: other operations get their turn behind it
+inline constexpr std::uint32_t kMaxFramePlanes = 1024;  // 32 B each
+inline constexpr std::uint32_t kMaxFrameRuns = 2048;  // 8 B each
+inline constexpr std::uint32_t kMaxFramePieces = 8192;  // bounds the check against the loan
 inline constexpr std::uint32_t kMaxRejectText = 256;
 inline constexpr std::uint32_t kMaxMetaBytes = 160 + kMaxFramePlanes * 32 + kMaxFrameRuns * 8;  // 48.2 KiB
 
@@ -60,7 +61,7 @@ struct WriteFrame {
   std::uint64_t sequence = 0;  // names the operation in this life of the sender
   std::uint64_t op_bytes = 0;  // of the whole operation: it has arrived when that many bytes were placed
   Ticket ticket;
-  Notice notice;               // the same in every frame of the operation
+  Notice notice;  // the same in every frame of the operation
   std::uint8_t priority = 0;
   std::vector<PlanePair> planes;  // decoded: `local` equals `remote`, so that a Cursor walks the destination
   std::vector<RunPair> runs;
@@ -79,16 +80,18 @@ struct RejectFrame {
 std::vector<std::byte> encode(const HelloFrame&);
 std::vector<std::byte> encode(const WelcomeFrame&);
 std::vector<std::byte> encode(const RejectFrame&);
-// `group` must be within the bounds above; its remote side is written. Takes the fields of `frame` but for the group.
+// `group` must be within the bounds above; its remote side is written. Takes the fields of `frame` but for
+// the group.
 std::vector<std::byte> encode(const WriteFrame& frame, const PieceGroup& group);
 
-// Reads frames from any cutting of the byte stream. Usage: feed() until it takes nothing; state() kFrame: look at the
-// frame, read payload_bytes() yourself, then next().
+// Reads frames from any cutting of the byte stream. Usage: feed() until it takes nothing; state() kFrame:
+// look at the frame, read payload_bytes() yourself, then next().
 class FrameParser {
  public:
   enum class State : std::uint8_t { kHead, kMeta, kFrame, kBad };
 
-  // Takes bytes of the head and meta only, never of the payload; returns how many. Takes none in kFrame and kBad.
+  // Takes bytes of the head and meta only, never of the payload; returns how many. Takes none in kFrame and
+  // kBad.
   std::size_t feed(std::span<const std::byte>);
   State state() const noexcept { return state_; }
   const std::string& why_bad() const noexcept { return why_bad_; }

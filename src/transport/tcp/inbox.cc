@@ -9,8 +9,8 @@ Refusal Inbox::begin(const WriteFrame& frame, std::uint32_t payload) {
     it = open_.emplace(frame.sequence, Open{frame.ticket.loan, frame.op_bytes, 0, 0}).first;
   }
   Open& open = it->second;
-  if (open.loan != frame.ticket.loan || open.op_bytes != frame.op_bytes || payload > open.op_bytes - open.begun ||
-      (payload == 0 && open.op_bytes != 0)) {
+  if (open.loan != frame.ticket.loan || open.op_bytes != frame.op_bytes ||
+      payload > open.op_bytes - open.begun || (payload == 0 && open.op_bytes != 0)) {
     open_.erase(it);
     return Refusal::kBroken;
   }

@@ -1,5 +1,5 @@
-// The operations of one peer that have begun to arrive: an operation has arrived when all of its bytes were placed, over
-// whichever streams its frames came. Thread rule: progress thread.
+// The operations of one peer that have begun to arrive: an operation has arrived when all of its bytes were
+// placed, over whichever streams its frames came. Thread rule: progress thread.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ class Inbox {
  public:
   explicit Inbox(std::uint32_t most) : most_(most) {}
 
-  // A frame whose loan was found in order begins: kBroken when it contradicts earlier frames of its operation, kBusy when
-  // too many operations are open. kNone: placed() or dropped() of this frame follows.
+  // A frame whose loan was found in order begins: kBroken when it contradicts earlier frames of its
+  // operation, kBusy when too many operations are open. kNone: placed() or dropped() of this frame follows.
   Refusal begin(const WriteFrame&, std::uint32_t payload);
-  bool placed(const WriteFrame&, std::uint32_t payload);  // true: that was all; the operation has arrived, once
+  bool placed(const WriteFrame&,
+              std::uint32_t payload);  // true: that was all; the operation has arrived, once
   void forget(std::uint64_t sequence) { open_.erase(sequence); }  // refused: it can never arrive
   void forget_loan(LoanId);
   void clear() { open_.clear(); }

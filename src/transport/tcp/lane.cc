@@ -13,8 +13,10 @@ namespace {
 
 constexpr std::size_t kMaxIovecs = 512;            // of one system call
 constexpr std::size_t kBufferBytes = 16 << 10;     // read ahead of small frames
-constexpr std::uint64_t kSmallPayload = 16 << 10;  // behind larger ones nothing but the next head is read ahead
-constexpr std::uint64_t kQueueBytes = 512 << 10;   // of frames that a lane takes before the kernel took those before
+constexpr std::uint64_t kSmallPayload = 16
+                                        << 10;  // behind larger ones nothing but the next head is read ahead
+constexpr std::uint64_t kQueueBytes =
+    512 << 10;  // of frames that a lane takes before the kernel took those before
 
 Error lost(int error, const std::string& call) {
   return {Code::kTransport, Who::kPeer, Next::kNewRoom, error, "tcp stream", call + ": " + errno_text(error)};
@@ -63,8 +65,9 @@ std::optional<std::uint64_t> Lane::stop_placing(LoanId loan) {
   return parser_.write().sequence;
 }
 
-// How much is read behind the payload: enough for the next head and meta, and for whole frames when they are small. Behind
-// large payloads no byte of the next payload is read ahead, so that none of it needs to be copied.
+// How much is read behind the payload: enough for the next head and meta, and for whole frames when they are
+// small. Behind large payloads no byte of the next payload is read ahead, so that none of it needs to be
+// copied.
 std::size_t Lane::tail_bytes() const noexcept {
   return last_payload_ >= kSmallPayload ? kHeadBytes + parser_.meta_bytes() : kBufferBytes;
 }
@@ -130,7 +133,8 @@ void Lane::take_buffered(LaneOwner& owner) {
 }
 
 // Where the next bytes of the stream go: pages first, the buffer behind them.
-std::size_t Lane::gather_targets(LaneOwner& owner, std::uint64_t most, std::span<iovec> to, std::uint64_t& payload) {
+std::size_t Lane::gather_targets(LaneOwner& owner, std::uint64_t most, std::span<iovec> to,
+                                 std::uint64_t& payload) {
   std::size_t count = 0;
   payload = 0;
   buffer_at_ = buffer_end_ = 0;  // all of it was looked at
@@ -183,7 +187,8 @@ std::uint64_t Lane::read_some(LaneOwner& owner, std::uint64_t budget) {
   return total;
 }
 
-std::size_t Lane::gather_sources(LaneOwner& owner, std::uint64_t most, std::span<iovec> from, std::uint64_t& total) {
+std::size_t Lane::gather_sources(LaneOwner& owner, std::uint64_t most, std::span<iovec> from,
+                                 std::uint64_t& total) {
   std::size_t count = 0;
   total = 0;
   for (OutFrame& frame : queue_) {
@@ -227,8 +232,7 @@ std::uint64_t Lane::write_some(LaneOwner& owner, std::uint64_t budget) {
   std::array<iovec, kMaxIovecs> from;
   std::uint64_t total = 0;
   while (writable && !failed_ && phase != Phase::kDialling && total < budget) {
-    while (phase == Phase::kOpen && queued_bytes_ < kQueueBytes && owner.fill(*this)) {
-    }
+    while (phase == Phase::kOpen && queued_bytes_ < kQueueBytes && owner.fill(*this)) {}
     if (queue_.empty()) break;
     std::uint64_t asked = 0;
     msghdr message{};

@@ -1,5 +1,6 @@
-// One stream: reads frames and puts their payload straight into pages, sends frames straight from pages. It knows no peer
-// table and no loan; its owner decides. Thread rule: belongs to the progress thread; nothing blocks.
+// One stream: reads frames and puts their payload straight into pages, sends frames straight from pages. It
+// knows no peer table and no loan; its owner decides. Thread rule: belongs to the progress thread; nothing
+// blocks.
 #pragma once
 
 #include <sys/uio.h>
@@ -7,7 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,10 +21,12 @@
 namespace kvferry::transport::tcp {
 
 class Lane;
-inline constexpr std::uint64_t kFrameCost = 2 << 10;  // bytes that could be moved in the time one more frame takes
+inline constexpr std::uint64_t kFrameCost =
+    2 << 10;  // bytes that could be moved in the time one more frame takes
 inline constexpr std::uint64_t kNoSequence = ~0ULL;  // a frame that belongs to no operation
 
-// What a lane asks of its owner. The owner may call fail() on the lane inside any of these, but not destroy it.
+// What a lane asks of its owner. The owner may call fail() on the lane inside any of these, but not destroy
+// it.
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
@@ -32,7 +35,8 @@ class LaneOwner {
   virtual bool on_write(Lane&, const WriteFrame&) = 0;  // true: place the payload; false: read and drop it
   virtual void on_write_end(Lane&, const WriteFrame&, bool placed) = 0;  // all of its payload was read
   virtual void on_reject(Lane&, const RejectFrame&) = 0;
-  virtual void on_sent(Lane&, std::uint64_t sequence, std::uint64_t payload) = 0;  // the kernel has the whole frame
+  virtual void on_sent(Lane&, std::uint64_t sequence,
+                       std::uint64_t payload) = 0;  // the kernel has the whole frame
   virtual bool fill(Lane&) = 0;  // queue one more frame; false: there is none
   virtual std::byte* memory(RegionId, std::uint64_t offset) = 0;
 };
@@ -42,7 +46,10 @@ class Lane {
   enum class Phase : std::uint8_t { kDialling, kGreeting, kUnclaimed, kOpen };
 
   Lane(std::uint64_t lane_id, Fd fd, bool dialled)
-      : id(lane_id), fd_(std::move(fd)), dialled_(dialled), phase(dialled ? Phase::kDialling : Phase::kGreeting) {}
+      : id(lane_id),
+        fd_(std::move(fd)),
+        dialled_(dialled),
+        phase(dialled ? Phase::kDialling : Phase::kGreeting) {}
 
   const std::uint64_t id;  // never used twice in a life of the owner
 
@@ -64,19 +71,25 @@ class Lane {
   // Every sequence that has a frame here, sent in part or not at all.
   std::vector<std::uint64_t> queued_sequences() const;
 
-  // The payload that is being placed belongs to this loan: drop the rest of it. Returns the operation it is part of.
+  // The payload that is being placed belongs to this loan: drop the rest of it. Returns the operation it is
+  // part of.
   std::optional<std::uint64_t> stop_placing(LoanId);
 
-  // Spends about `budget`: one for each byte moved and kFrameCost for each frame. Returns what was spent. They clear
-  // readable/writable when the kernel has no more to give.
+  // Spends about `budget`: one for each byte moved and kFrameCost for each frame. Returns what was spent.
+  // They clear readable/writable when the kernel has no more to give.
   std::uint64_t read_some(LaneOwner&, std::uint64_t budget);
   std::uint64_t write_some(LaneOwner&, std::uint64_t budget);
-  bool may_read() const noexcept { return readable && !failed_ && phase != Phase::kDialling && phase != Phase::kUnclaimed; }
+  bool may_read() const noexcept {
+    return readable && !failed_ && phase != Phase::kDialling && phase != Phase::kUnclaimed;
+  }
 
  private:
-  struct OutFrame {
+  struct OutFrame {  // never moves: `source` looks into `group`
+    OutFrame() = default;
+    OutFrame(const OutFrame&) = delete;
+    OutFrame& operator=(const OutFrame&) = delete;
     std::vector<std::byte> bytes;  // head and meta
-    std::size_t sent = 0;          // of `bytes`
+    std::size_t sent = 0;  // of `bytes`
     std::uint64_t sequence = kNoSequence;
     Slice slice;
     std::array<PieceGroup, 1> group;
@@ -97,26 +110,26 @@ class Lane {
   Error error_;
 
   FrameParser parser_;
-  std::vector<std::byte> buffer_;        // read, not yet looked at: [buffer_at_, buffer_end_)
+  std::vector<std::byte> buffer_;  // read, not yet looked at: [buffer_at_, buffer_end_)
   std::size_t buffer_at_ = 0, buffer_end_ = 0;
-  bool placing_ = false;                 // the payload goes to pages; else it is dropped
+  bool placing_ = false;  // the payload goes to pages; else it is dropped
   std::uint64_t payload_left_ = 0;
   std::uint64_t last_payload_ = 0;
-  std::uint64_t frames_cost_ = 0;        // of the frames begun since it was last charged
+  std::uint64_t frames_cost_ = 0;  // of the frames begun since it was last charged
   std::array<PieceGroup, 1> target_group_;
   Cursor target_;
 
-  std::deque<OutFrame> queue_;
+  std::list<OutFrame> queue_;
   std::uint64_t queued_bytes_ = 0;
 
  public:  // owned by the owner; the lane only looks at them
   Phase phase;
   bool readable = false, writable = false;
-  bool scheduled = false;    // in the owner's run list
-  std::uint32_t index = 0;   // of a dialled lane, 0 to streams - 1
+  bool scheduled = false;  // in the owner's run list
+  std::uint32_t index = 0;  // of a dialled lane, 0 to streams - 1
   std::optional<PeerId> peer;
-  Cookie cookie{};           // of the other end, from its HELLO
-  std::uint64_t since = 0;   // tick of the last change of phase
+  Cookie cookie{};  // of the other end, from its HELLO
+  std::uint64_t since = 0;  // tick of the last change of phase
 };
 
 }  // namespace kvferry::transport::tcp

@@ -20,8 +20,8 @@ void Outbox::add(std::unique_ptr<OutOp> op) {
 
 void Outbox::requeue(OutOp* op) {
   std::deque<OutOp*>& queue = small(*op) ? small_ : large_;
-  const auto behind =
-      std::find_if(queue.begin(), queue.end(), [&](const OutOp* other) { return other->priority < op->priority; });
+  const auto behind = std::find_if(queue.begin(), queue.end(),
+                                   [&](const OutOp* other) { return other->priority < op->priority; });
   queue.insert(behind, op);
 }
 

@@ -1,4 +1,5 @@
-// The operations posted to one peer and not ended, and which of them gives the next frame. Thread rule: progress thread.
+// The operations posted to one peer and not ended, and which of them gives the next frame. Thread rule:
+// progress thread.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ struct OutOp {
   bool begun = false;               // a frame was cut; one without payload if there are no bytes
   bool cut = false;                 // the last frame was cut
   std::uint32_t frames_queued = 0;  // in lanes, not yet wholly in the kernel: their source pages are in use
-  std::uint32_t lanes = 0;          // bit of each lane that took a frame
+  std::uint32_t lanes = 0;  // bit of each lane that took a frame
   bool failed = false;
   Error error;
   bool ended() const noexcept { return frames_queued == 0 && (cut || failed); }
 };
 
-// Order: higher priority first; among equals small operations (zero bytes included) before large ones, but never more than
-// kSmallInRow while a large one waits; large ones take turns by frame.
+// Order: higher priority first; among equals small operations (zero bytes included) before large ones, but
+// never more than kSmallInRow while a large one waits; large ones take turns by frame.
 class Outbox {
  public:
   void add(std::unique_ptr<OutOp>);

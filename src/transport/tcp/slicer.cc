@@ -31,15 +31,17 @@ void Slicer::next(Slice& out) {
 
 bool Slicer::whole_planes(Slice& out) {
   const PieceGroup& group = groups_[group_];
-  const bool at_start = item_ == 0 && repeat_ == 0 && byte_ == 0 &&
-                        std::all_of(group.runs.begin(), group.runs.begin() + static_cast<std::ptrdiff_t>(run_),
-                                    [](const RunPair& run) { return run.count == 0; });
+  const bool at_start =
+      item_ == 0 && repeat_ == 0 && byte_ == 0 &&
+      std::all_of(group.runs.begin(), group.runs.begin() + static_cast<std::ptrdiff_t>(run_),
+                  [](const RunPair& run) { return run.count == 0; });
   if (!at_start || group.runs.size() > kMaxFrameRuns || group_items_ > kMaxFramePieces) return false;
   std::uint64_t bytes = 0, pieces = 0;
   for (; plane_ < group.planes.size() && out.planes.size() < kMaxFramePlanes; ++plane_) {
     const PlanePair& pair = plane();
     if (pair.bytes == 0 || pair.repeat == 0) continue;
-    const std::uint64_t more = group_items_ * pair.bytes * pair.repeat, more_pieces = group_items_ * pair.repeat;
+    const std::uint64_t more = group_items_ * pair.bytes * pair.repeat,
+                        more_pieces = group_items_ * pair.repeat;
     if (bytes + more > most_ || pieces + more_pieces > kMaxFramePieces) break;
     bytes += more;
     pieces += more_pieces;

@@ -1,5 +1,5 @@
-// Cuts an operation into the parts that become frames: each is a product of planes and runs again, within the bounds of
-// a frame. Values; no thread rule.
+// Cuts an operation into the parts that become frames: each is a product of planes and runs again, within the
+// bounds of a frame. Values; no thread rule.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct Slice {
   PieceGroup group() const { return {planes, runs}; }
 };
 
-// Takes whole planes while they fit; else one plane by its items; else one item by its repeats; else one piece by bytes.
-// The groups must outlive it and must have been checked (no overflow). A copyable value.
+// Takes whole planes while they fit; else one plane by its items; else one item by its repeats; else one
+// piece by bytes. The groups must outlive it and must have been checked (no overflow). A copyable value.
 class Slicer {
  public:
   Slicer() = default;  // done

@@ -19,7 +19,8 @@ int seconds_of(Duration duration) {
 
 Result<> set(const Fd& fd, int level, int name, int value, const char* text) {
   if (setsockopt(fd.get(), level, name, &value, sizeof value) == 0) return {};
-  return tl::unexpected(environment_error("tcp socket", std::string(text) + " = " + std::to_string(value), errno));
+  return tl::unexpected(
+      environment_error("tcp socket", std::string(text) + " = " + std::to_string(value), errno));
 }
 
 constexpr int kBacklog = 1024;
@@ -58,10 +59,12 @@ Result<> tune(const Fd& fd, const TcpOptions& options) {
     }
   }
   if (options.send_buffer != 0) {
-    if (auto ok = set(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer), "SO_SNDBUF"); !ok) return ok;
+    if (auto ok = set(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer), "SO_SNDBUF"); !ok)
+      return ok;
   }
   if (options.receive_buffer != 0) {
-    if (auto ok = set(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(options.receive_buffer), "SO_RCVBUF"); !ok) return ok;
+    if (auto ok = set(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(options.receive_buffer), "SO_RCVBUF"); !ok)
+      return ok;
   }
   if (options.user_timeout.count() > 0) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.user_timeout).count();
@@ -70,8 +73,11 @@ Result<> tune(const Fd& fd, const TcpOptions& options) {
   }
   if (options.keepalive_count != 0) {
     if (auto ok = set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"); !ok) return ok;
-    if (auto ok = set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds_of(options.keepalive_idle), "TCP_KEEPIDLE"); !ok) return ok;
-    if (auto ok = set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds_of(options.keepalive_interval), "TCP_KEEPINTVL"); !ok) {
+    if (auto ok = set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds_of(options.keepalive_idle), "TCP_KEEPIDLE"); !ok)
+      return ok;
+    if (auto ok =
+            set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds_of(options.keepalive_interval), "TCP_KEEPINTVL");
+        !ok) {
       return ok;
     }
     const int count = static_cast<int>(std::min<std::uint32_t>(options.keepalive_count, 127));
@@ -86,7 +92,8 @@ Result<Fd> listen_on(const Address& address, bool both, const TcpOptions& option
   if (!fd) return tl::unexpected(environment_error(what, "socket", errno));
   if (auto ok = set(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"); !ok) return tl::unexpected(ok.error());
   if (address.v6) {
-    if (auto ok = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, both ? 0 : 1, "IPV6_V6ONLY"); !ok) return tl::unexpected(ok.error());
+    if (auto ok = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, both ? 0 : 1, "IPV6_V6ONLY"); !ok)
+      return tl::unexpected(ok.error());
   }
   if (auto ok = tune(fd, options); !ok) return tl::unexpected(ok.error());
   sockaddr_storage storage{};

@@ -15,15 +15,16 @@ void TcpMover::on_hello(Lane& lane, const HelloFrame& hello) {
   lane.index = hello.lane;
   if (hello.version != kFrameVersion) {
     return refuse(lane, WelcomeFrame::Status::kVersion,
-                  "the peer speaks version " + std::to_string(hello.version) + " of the tcp frames, this side version " +
-                      std::to_string(kFrameVersion));
+                  "the peer speaks version " + std::to_string(hello.version) +
+                      " of the tcp frames, this side version " + std::to_string(kFrameVersion));
   }
   if (hello.to != cookie_) {
     return refuse(lane, WelcomeFrame::Status::kOtherLife, "the peer looks for another life of this address");
   }
   if (hello.lanes > kMaxStreams) {
-    return refuse(lane, WelcomeFrame::Status::kFull,
-                  "the peer wants " + std::to_string(hello.lanes) + " streams; at most " + std::to_string(kMaxStreams));
+    return refuse(
+        lane, WelcomeFrame::Status::kFull,
+        "the peer wants " + std::to_string(hello.lanes) + " streams; at most " + std::to_string(kMaxStreams));
   }
   if (Peer* peer = live_peer(hello.from); peer != nullptr) return claim(*peer, lane);
   lane.phase = Lane::Phase::kUnclaimed;  // until add_peer(); nothing more is read from it
@@ -32,19 +33,21 @@ void TcpMover::on_hello(Lane& lane, const HelloFrame& hello) {
 
 void TcpMover::on_welcome(Lane& lane, const WelcomeFrame& welcome) {
   Peer* peer = lane.peer ? peer_of(*lane.peer) : nullptr;
-  if (!lane.dialled() || lane.phase != Lane::Phase::kGreeting || peer == nullptr) return out_of_turn(lane, "WELCOME");
+  if (!lane.dialled() || lane.phase != Lane::Phase::kGreeting || peer == nullptr)
+    return out_of_turn(lane, "WELCOME");
   const auto refused = [&](std::string why) {
     lane.fail({Code::kRefused, Who::kPeer, Next::kNewRoom, 0, "tcp stream", std::move(why)});
   };
   switch (welcome.status) {
     case WelcomeFrame::Status::kOk:
-      if (welcome.from != peer->description.cookie) return refused("another life of the peer answers at its address");
+      if (welcome.from != peer->description.cookie)
+        return refused("another life of the peer answers at its address");
       return greeted(*peer, lane);
     case WelcomeFrame::Status::kOtherLife: return refused("another life of the peer answers at its address");
     case WelcomeFrame::Status::kFenced: return refused("the peer has fenced this side");
     case WelcomeFrame::Status::kVersion:
-      return refused("the peer speaks version " + std::to_string(welcome.version) + " of the tcp frames, this side version " +
-                     std::to_string(kFrameVersion));
+      return refused("the peer speaks version " + std::to_string(welcome.version) +
+                     " of the tcp frames, this side version " + std::to_string(kFrameVersion));
     case WelcomeFrame::Status::kFull: return refused("the peer takes no more streams of this side");
   }
 }
@@ -96,7 +99,8 @@ void TcpMover::reject(Lane& lane, std::uint64_t sequence, Refusal refusal, std::
 
 void TcpMover::on_reject(Lane& lane, const RejectFrame& frame) {
   Peer* peer = lane.peer ? peer_of(*lane.peer) : nullptr;
-  if (!lane.dialled() || lane.phase != Lane::Phase::kOpen || peer == nullptr) return out_of_turn(lane, "REJECT");
+  if (!lane.dialled() || lane.phase != Lane::Phase::kOpen || peer == nullptr)
+    return out_of_turn(lane, "REJECT");
   ++stats_.rejects_received;
   OutOp* op = peer->outbox.find(frame.sequence);
   if (op == nullptr) {

@@ -92,7 +92,8 @@ void TcpMover::dial_slot(Peer& peer, std::uint32_t index) {
 void TcpMover::connected(Lane& lane) {
   Peer* peer = peer_of(*lane.peer);
   if (const int error = connect_result(lane.socket()); error != 0 || peer == nullptr) {
-    const std::string where = peer == nullptr ? "" : " to " + peer->description.addresses[peer->address].text();
+    const std::string where =
+        peer == nullptr ? "" : " to " + peer->description.addresses[peer->address].text();
     return lane.fail({Code::kTransport, Who::kPeer, Next::kNewRoom, error, "tcp stream",
                       "connect" + where + ": " + errno_text(error)});
   }
@@ -186,7 +187,8 @@ void TcpMover::lost_dialled(Peer& peer, const Lane& lane) {
   }
   for (const std::uint64_t sequence : hit) {
     OutOp* op = peer.outbox.find(sequence);
-    Error error = about(peer, Code::kTransport, "stream " + std::to_string(lane.index) + " was lost: " + lane.error().why);
+    Error error = about(peer, Code::kTransport,
+                        "stream " + std::to_string(lane.index) + " was lost: " + lane.error().why);
     error.status = lane.error().status;
     fail_op(peer, *op, std::move(error));
   }
@@ -200,14 +202,15 @@ bool TcpMover::has_open_lane(const Peer& peer) noexcept {
   });
 }
 
-// A stream is down, or could not be brought up: dial again now, later, or never. While no stream is open only the first
-// is dialled, over all addresses in turn; the others follow it.
+// A stream is down, or could not be brought up: dial again now, later, or never. While no stream is open only
+// the first is dialled, over all addresses in turn; the others follow it.
 void TcpMover::slot_failed(Peer& peer, std::uint32_t index, const Error& error) {
   if (peer.state == Peer::State::kDead) return;
   peer.last = about(peer, Code::kTransport, error.why);
   peer.last.status = error.status;
   Peer::Slot& slot = peer.slots[index];
-  slot.backoff = slot.backoff.count() == 0 ? options_.redial_first : std::min(slot.backoff * 2, options_.redial_most);
+  slot.backoff =
+      slot.backoff.count() == 0 ? options_.redial_first : std::min(slot.backoff * 2, options_.redial_most);
   if (has_open_lane(peer)) {
     slot.redial_at = ticks_ + ticks(slot.backoff);
     return;
@@ -289,10 +292,11 @@ void TcpMover::arm_timer() {
   bool wanted = accept_paused_ || !unclaimed_.empty();
   for (const auto& [id, peer] : peers_) {
     if (wanted) break;
-    wanted = !peer->fenced && std::any_of(peer->slots.begin(), peer->slots.end(), [&](const Peer::Slot& slot) {
-      const Lane* lane = lane_of(slot.lane);
-      return slot.redial_at != 0 || (lane != nullptr && lane->phase != Lane::Phase::kOpen);
-    });
+    wanted =
+        !peer->fenced && std::any_of(peer->slots.begin(), peer->slots.end(), [&](const Peer::Slot& slot) {
+          const Lane* lane = lane_of(slot.lane);
+          return slot.redial_at != 0 || (lane != nullptr && lane->phase != Lane::Phase::kOpen);
+        });
   }
   if (wanted == timer_armed_) return;
   timer_armed_ = wanted;

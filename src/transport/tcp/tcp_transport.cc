@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint64_t kListenerId = 1;        // and 2
 constexpr std::uint64_t kTimerId = 3;
 constexpr std::uint64_t kQuantum = 1ULL << 20;  // spent by one progress(): see Lane::read_some
-constexpr std::uint64_t kTurn = 256ULL << 10;   // of it, by one lane in one direction before others get theirs
-constexpr std::size_t kTurns = 64;              // lanes looked at in one progress()
+constexpr std::uint64_t kTurn = 256ULL << 10;  // of it, by one lane in one direction before others get theirs
+constexpr std::size_t kTurns = 64;  // lanes looked at in one progress()
 constexpr std::size_t kMaxEventsWaiting = 4096;  // more: progress() only hands out events
 
 Capabilities declared(const TcpOptions& options) {
@@ -51,7 +51,8 @@ TcpMover::~TcpMover() = default;
 Result<> TcpMover::open() {
   if (options_.streams == 0 || options_.streams > kMaxStreams) {
     return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "tcp.streams",
-                std::to_string(options_.streams) + " streams for each peer; give 1 to " + std::to_string(kMaxStreams));
+                std::to_string(options_.streams) + " streams for each peer; give 1 to " +
+                    std::to_string(kMaxStreams));
   }
   if (getrandom(cookie_.data(), cookie_.size(), 0) != static_cast<ssize_t>(cookie_.size())) {
     return tl::unexpected(environment_error("tcp", "getrandom", errno));
@@ -178,7 +179,8 @@ Result<> TcpMover::add_peer(PeerId id, std::span<const std::byte> bytes) {
   const std::string what = "tcp peer " + number(id);
   auto description = decode_description(bytes, what);
   if (!description) return tl::unexpected(description.error());
-  if (peers_.contains(id)) return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "this id was used before");
+  if (peers_.contains(id))
+    return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "this id was used before");
   if (const Peer* same = live_peer(description->cookie); same != nullptr) {
     return fail(Code::kRefused, Who::kLocal, Next::kNever, what,
                 "peer " + number(same->id) + " is the same life; fence or drop it first");
@@ -196,7 +198,8 @@ Result<> TcpMover::add_peer(PeerId id, std::span<const std::byte> bytes) {
   const std::deque<std::uint64_t> waiting = unclaimed_;
   for (const std::uint64_t lane_id : waiting) {
     Lane* lane = lane_of(lane_id);
-    if (lane != nullptr && lane->phase == Lane::Phase::kUnclaimed && lane->cookie == added.description.cookie) {
+    if (lane != nullptr && lane->phase == Lane::Phase::kUnclaimed &&
+        lane->cookie == added.description.cookie) {
       claim(added, *lane);
     }
   }
@@ -262,9 +265,11 @@ Result<> TcpMover::post(const Operation& operation) {
   Peer* peer = peer_of(operation.peer);
   const std::string what = "tcp operation " + std::to_string(operation.op.value);
   if (peer == nullptr) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, what, "peer " + number(operation.peer) + " is not known");
+    return fail(Code::kUsage, Who::kLocal, Next::kNever, what,
+                "peer " + number(operation.peer) + " is not known");
   }
-  if (peer->fenced || peer->state == Peer::State::kDead || (peer->state == Peer::State::kLost && peer->redial_failed)) {
+  if (peer->fenced || peer->state == Peer::State::kDead ||
+      (peer->state == Peer::State::kLost && peer->redial_failed)) {
     Error error = about(*peer, Code::kTransport, peer->fenced ? "the peer was fenced here" : peer->last.why);
     error.status = peer->last.status;
     return tl::unexpected(std::move(error));
@@ -307,8 +312,9 @@ void TcpMover::take_hints() {
     Peer* peer = it == op_peers_.end() ? nullptr : peer_of(it->second);
     OutOp* op = peer == nullptr ? nullptr : peer->outbox.find(id);
     if (op != nullptr) {
-      fail_op(*peer, *op, {Code::kAborted, Who::kLocal, Next::kNewRoom, 0,
-                           "tcp operation " + std::to_string(id.value), "cancelled"});
+      fail_op(*peer, *op,
+              {Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "tcp operation " + std::to_string(id.value),
+               "cancelled"});
     }
   }
 }

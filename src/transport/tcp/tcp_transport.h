@@ -1,6 +1,6 @@
 // The tcp mover's parts put together: peers, their streams, loans and regions over one epoll set.
-// tcp_transport.cc has the Transport calls and the quantum, tcp_peers.cc dialling, greeting and loss, tcp_frames.cc what
-// frames do. Thread rule: progress thread.
+// tcp_transport.cc has the Transport calls and the quantum, tcp_peers.cc dialling, greeting and loss,
+// tcp_frames.cc what frames do. Thread rule: progress thread.
 #pragma once
 
 #include <deque>
