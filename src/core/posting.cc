@@ -268,21 +268,21 @@ void Engine::State::op_ended(OpId, Op& op) {
   sweep.push_back(p->id);
 }
 
+// Room in the windows again: first the peer whose operation ended, then the others in turn. Entries may be stale.
 void Engine::State::unblock(Peer& first) {
-  auto numbers = std::move(first.blocked);
-  first.blocked.clear();
-  for (const GrantNumber n : numbers) {
-    if (const auto g = first.in.find(n); g != first.in.end()) advance(first, g->second);
+  advance_blocked(first);
+  for (std::size_t most = blocked_peers.size(); most > 0 && ops.size() < cfg.limits.ops_in_flight; --most) {
+    const PeerId next = blocked_peers.front();
+    blocked_peers.erase(blocked_peers.begin());
+    if (Peer* p = find_peer(next); p != nullptr) advance_blocked(*p);
   }
-  if (blocked_peers.empty() || ops.size() >= cfg.limits.ops_in_flight) return;
-  const PeerId next = blocked_peers.front();
-  blocked_peers.erase(blocked_peers.begin());
-  if (Peer* p = find_peer(next); p != nullptr && next != first.id) {
-    auto theirs = std::move(p->blocked);
-    p->blocked.clear();
-    for (const GrantNumber n : theirs) {
-      if (const auto g = p->in.find(n); g != p->in.end()) advance(*p, g->second);
-    }
+}
+
+void Engine::State::advance_blocked(Peer& p) {
+  const auto numbers = std::move(p.blocked);
+  p.blocked.clear();
+  for (const GrantNumber n : numbers) {
+    if (const auto g = p.in.find(n); g != p.in.end()) advance(p, g->second);
   }
 }
 

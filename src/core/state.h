@@ -159,6 +159,7 @@ struct Engine::State {
   void on_renew(Peer&, const wire::Renew&);
   void op_ended(OpId, Op&);
   void unblock(Peer&);
+  void advance_blocked(Peer&);
   Leg* leg_of(const GrantIn&);
   void advance_all(Room&);
 
