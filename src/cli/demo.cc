@@ -34,20 +34,23 @@ Result<replay::Area> make_area(const DemoOptions& options, const replay::Trace& 
   Result<replay::Shape> shape = replay::make_shape(wish);
   if (!shape) return tl::unexpected(shape.error());
   if (Result<> fits = replay::check_memory(*shape, 2); !fits) return tl::unexpected(fits.error());
-  return replay::Area::create(replay::make_config(*shape, options.mover, 1, 1, wish.chunk_tokens, options.seed), trace);
+  return replay::Area::create(
+      replay::make_config(*shape, options.mover, 1, 1, wish.chunk_tokens, options.seed), trace);
 }
 
 }  // namespace
 
 int run_demo(const DemoOptions& options) {
   if (!replay::known_mover(options.mover)) {
-    return complain({Code::kUsage, Who::kConfig, Next::kAfterFix, 0, fmt::format("--mover {}", options.mover), "must be shm or tcp"});
+    return complain({Code::kUsage, Who::kConfig, Next::kAfterFix, 0, fmt::format("--mover {}", options.mover),
+                     "must be shm or tcp"});
   }
   const replay::Trace trace = replay::DemoScript::prompts(options.seed);
   Result<replay::Area> area = make_area(options, trace);
   if (!area) return complain(area.error());
-  std::fprintf(stderr, "kvferry demo: one prefill and one decode process over %s; KV cache of %s, pools of %llu MiB\n",
-               options.mover.c_str(), kModel, static_cast<unsigned long long>(kPoolMib));
+  std::fprintf(
+      stderr, "kvferry demo: one prefill and one decode process over %s; KV cache of %s, pools of %llu MiB\n",
+      options.mover.c_str(), kModel, static_cast<unsigned long long>(kPoolMib));
   replay::Fleet fleet(*area, {"/proc/self/exe", kWorkerVerb});
   replay::Referee referee(*area, fleet);
   if (Result<> started = referee.start(); !started) return complain(started.error());

@@ -1,5 +1,5 @@
-// `kvferry demo`: one prefill and one decode process, rooms of several sizes, aborts, and both killed and restarted.
-// Thread rule: call from main, once per process.
+// `kvferry demo`: one prefill and one decode process, rooms of several sizes, aborts, and both killed and
+// restarted. Thread rule: call from main, once per process.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ struct DemoOptions {
   bool json = false;          // --json: the last line of stdout is one JSON object
 };
 
-// Returns the exit status: 0 promises kept, 1 one was broken, 2 usage, 3 environment. Errors go to stderr, one line.
+// Returns the exit status: 0 promises kept, 1 one was broken, 2 usage, 3 environment. Errors go to stderr,
+// one line.
 int run_demo(const DemoOptions&);
 
 }  // namespace kvferry::cli

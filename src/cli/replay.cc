@@ -20,24 +20,28 @@ int complain(const Error& error) {
   return error.code == Code::kUsage ? kUsageExit : kEnvironmentExit;
 }
 
-Result<replay::Area> make_area(const CheckedReplay& checked, const replay::Trace& trace, const std::string& mover) {
+Result<replay::Area> make_area(const CheckedReplay& checked, const replay::Trace& trace,
+                               const std::string& mover) {
   replay::PoolWish wish;
   wish.model = checked.model;
   wish.page_tokens = checked.page_tokens;
   wish.chunk_tokens = checked.chunk_tokens;
   wish.pool_mib = checked.pool_mib;
-  wish.longest_prompt = std::ranges::max(trace.requests, {}, &replay::TraceRequest::input_tokens).input_tokens;
+  wish.longest_prompt =
+      std::ranges::max(trace.requests, {}, &replay::TraceRequest::input_tokens).input_tokens;
   wish.aux_slots = replay::kLiveRoomsPerDecode * checked.decode + 16;  // a few more than rooms can be open
   Result<replay::Shape> shape = replay::make_shape(wish);
   if (!shape) return tl::unexpected(shape.error());
   if (Result<> fits = replay::check_memory(*shape, checked.prefill + checked.decode); !fits) {
     return tl::unexpected(fits.error());
   }
-  std::fprintf(stderr, "kvferry replay: %zu requests; %u prefill and %u decode over %s; %s, pools of %llu MiB (%u pages)\n",
-               trace.requests.size(), checked.prefill, checked.decode, mover.c_str(), shape->model.name.c_str(),
-               static_cast<unsigned long long>(shape->page_bytes() * shape->pages >> 20), shape->pages);
-  return replay::Area::create(replay::make_config(*shape, mover, checked.prefill, checked.decode, checked.chunk_tokens,
-                                                  checked.plan.seed),
+  std::fprintf(
+      stderr,
+      "kvferry replay: %zu requests; %u prefill and %u decode over %s; %s, pools of %llu MiB (%u pages)\n",
+      trace.requests.size(), checked.prefill, checked.decode, mover.c_str(), shape->model.name.c_str(),
+      static_cast<unsigned long long>(shape->page_bytes() * shape->pages >> 20), shape->pages);
+  return replay::Area::create(replay::make_config(*shape, mover, checked.prefill, checked.decode,
+                                                  checked.chunk_tokens, checked.plan.seed),
                               trace);
 }
 
@@ -46,13 +50,15 @@ int report(const replay::ReplayRun& run, const replay::Tally& tally, bool json) 
   if (json) std::printf("%s\n", replay::to_json(tally).c_str());
   std::fflush(stdout);
   const std::vector<std::string> broken = replay::broken_promises(tally);
-  for (const std::string& line : broken) std::fprintf(stderr, "kvferry replay: promise broken: %s\n", line.c_str());
+  for (const std::string& line : broken)
+    std::fprintf(stderr, "kvferry replay: promise broken: %s\n", line.c_str());
   if (!broken.empty()) return kBroken;
   for (const std::string& kill : run.kills_not_fired()) {
-    std::fprintf(stderr,
-                 "kvferry replay: --kill %s: never fired: the run ended before its time came, or the process was not "
-                 "running any more; give an earlier time or let it restart\n",
-                 kill.c_str());
+    std::fprintf(
+        stderr,
+        "kvferry replay: --kill %s: never fired: the run ended before its time came, or the process was not "
+        "running any more; give an earlier time or let it restart\n",
+        kill.c_str());
   }
   return run.kills_not_fired().empty() ? 0 : kUsageExit;
 }

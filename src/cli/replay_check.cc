@@ -39,7 +39,8 @@ Result<double> speed_of(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty() || error != std::errc{} || stop != end || !(value > 0) || value > kMostSpeed) {
-    return bad(fmt::format("--speed {}", text), fmt::format("must be \"max\" or a number above 0, at most {:.0f}", kMostSpeed));
+    return bad(fmt::format("--speed {}", text),
+               fmt::format("must be \"max\" or a number above 0, at most {:.0f}", kMostSpeed));
   }
   return value;
 }
@@ -58,12 +59,15 @@ Result<replay::Model> model_of(const ReplayOptions& options) {
 }
 
 Result<> check_tokens(const ReplayOptions& options) {
-  if (Result<> good = in_range("--page-tokens", options.page_tokens, 1, replay::kBlockTokens); !good) return good;
+  if (Result<> good = in_range("--page-tokens", options.page_tokens, 1, replay::kBlockTokens); !good)
+    return good;
   if (replay::kBlockTokens % options.page_tokens != 0) {
     return bad(fmt::format("--page-tokens {}", options.page_tokens),
-               fmt::format("must divide {}, the tokens of one hash of the trace; give a power of two", replay::kBlockTokens));
+               fmt::format("must divide {}, the tokens of one hash of the trace; give a power of two",
+                           replay::kBlockTokens));
   }
-  if (Result<> good = in_range("--chunk-tokens", options.chunk_tokens, 1, kMostChunkTokens); !good) return good;
+  if (Result<> good = in_range("--chunk-tokens", options.chunk_tokens, 1, kMostChunkTokens); !good)
+    return good;
   if (options.chunk_tokens % options.page_tokens != 0) {
     return bad(fmt::format("--chunk-tokens {}", options.chunk_tokens),
                fmt::format("must be a multiple of --page-tokens {}", options.page_tokens));
@@ -74,7 +78,8 @@ Result<> check_tokens(const ReplayOptions& options) {
 Result<> check_numbers(const ReplayOptions& options) {
   constexpr std::int64_t kMost = std::int64_t{1} << 32;
   Result<> good = in_range("--requests", options.requests.value_or(1), 1, kMost);
-  if (good) good = in_range("--max-input-tokens", options.max_input_tokens.value_or(1), 1, replay::kMaxInputTokens);
+  if (good)
+    good = in_range("--max-input-tokens", options.max_input_tokens.value_or(1), 1, replay::kMaxInputTokens);
   if (good) good = in_range("--prefill", options.prefill, 1, kMostProcesses);
   if (good) good = in_range("--decode", options.decode, 1, kMostProcesses);
   if (good) good = in_range("--pool-mib", options.pool_mib.value_or(1), 1, kMostPoolMib);
@@ -90,8 +95,9 @@ Result<> check_kills(const ReplayOptions& options, replay::ReplayPlan& plan) {
     if (!spec) return tl::unexpected(spec.error());
     const std::int64_t count = spec->side == replay::Side::kPrefill ? options.prefill : options.decode;
     if (spec->index >= count) {
-      return bad(fmt::format("--kill {}", text), fmt::format("there are only {} {} processes, numbered from 0", count,
-                                                             replay::name_of(spec->side)));
+      return bad(
+          fmt::format("--kill {}", text),
+          fmt::format("there are only {} {} processes, numbered from 0", count, replay::name_of(spec->side)));
     }
     plan.kills.push_back(std::move(*spec));
   }
@@ -101,7 +107,8 @@ Result<> check_kills(const ReplayOptions& options, replay::ReplayPlan& plan) {
 }  // namespace
 
 Result<CheckedReplay> check_replay(const ReplayOptions& options) {
-  if (options.trace.empty()) return bad("--trace", "is missing; give a JSON lines file, as --trace FILE.jsonl");
+  if (options.trace.empty())
+    return bad("--trace", "is missing; give a JSON lines file, as --trace FILE.jsonl");
   if (!replay::known_mover(options.mover)) {
     return bad(fmt::format("--mover {}", options.mover), "must be shm or tcp");
   }
@@ -113,7 +120,8 @@ Result<CheckedReplay> check_replay(const ReplayOptions& options) {
   if (!model) return tl::unexpected(model.error());
   if (Result<> good = check_kills(options, checked.plan); !good) return tl::unexpected(good.error());
   if (options.requests) checked.limits.requests = static_cast<std::uint64_t>(*options.requests);
-  if (options.max_input_tokens) checked.limits.max_input_tokens = static_cast<std::uint32_t>(*options.max_input_tokens);
+  if (options.max_input_tokens)
+    checked.limits.max_input_tokens = static_cast<std::uint32_t>(*options.max_input_tokens);
   checked.model = std::move(*model);
   checked.plan.speed = *speed;
   checked.plan.decode_ms = options.decode_ms;

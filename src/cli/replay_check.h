@@ -1,4 +1,5 @@
-// Judges the flags of `kvferry replay`: one error that names flag, value, limit and fix. Pure; no thread rule.
+// Judges the flags of `kvferry replay`: one error that names flag, value, limit and fix. Pure; no thread
+// rule.
 #pragma once
 
 #include "cli/replay.h"

@@ -22,11 +22,14 @@ bool whole(const char* text, T& value) {
 }  // namespace
 
 int run_worker(int argc, char** argv) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the parent set it before it executed us; said again for a parent that did not
+  prctl(PR_SET_PDEATHSIG,
+        SIGKILL);  // the parent set it before it executed us; said again for a parent that did not
   replay::WorkerArgs args;
-  const bool good = argc == 5 && whole(argv[2], args.area_fd) && whole(argv[3], args.link_fd) && whole(argv[4], args.slot);
+  const bool good =
+      argc == 5 && whole(argv[2], args.area_fd) && whole(argv[3], args.link_fd) && whole(argv[4], args.slot);
   if (!good) {
-    std::fprintf(stderr, "kvferry %s: is started by `kvferry demo` and `kvferry replay`, not by people\n", kWorkerVerb);
+    std::fprintf(stderr, "kvferry %s: is started by `kvferry demo` and `kvferry replay`, not by people\n",
+                 kWorkerVerb);
     return 2;
   }
   return replay::worker_main(args);

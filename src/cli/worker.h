@@ -1,5 +1,5 @@
-// The hidden subcommand behind demo and replay: one prefill or decode process. The parent re-executes this program
-// with it; people have no use for it. Thread rule: call from main, once per process.
+// The hidden subcommand behind demo and replay: one prefill or decode process. The parent re-executes this
+// program with it; people have no use for it. Thread rule: call from main, once per process.
 #pragma once
 
 namespace kvferry::cli {

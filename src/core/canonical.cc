@@ -61,7 +61,7 @@ void write_room(Writer& w, const Room& r) {
 }
 
 void write_peer(Writer& w, const Peer& p) {
-  w << p.id << p.life_id << p.life << p.link << p.their_session << p.told_session << p.answered << p.refused << p.added
+  w << p.id << p.life_id << p.life << p.link << p.their_session << p.told_session << p.answered << p.ended << p.refused << p.added
     << p.ready << p.fencing << p.fenced << p.fence_failed << p.path << p.their_path << p.path_error.code << p.early_offers.size() << p.next_number << p.seen.base() << p.parked << p.ops;
   p.seen.each([&](std::uint64_t n) { w << n; });
   w << std::uint64_t{0};
@@ -90,7 +90,7 @@ void write_peer(Writer& w, const Peer& p) {
 
 void Engine::State::canonical(std::string& bytes) const {
   Writer w(bytes);
-  w << stopping << rekey_wanted << rekeying << region_generation << rooms.size();
+  w << next_grant_base << stopping << rekey_wanted << rekeying << region_generation << rooms.size();
   for (const Room& r : rooms) write_room(w, r);
   w << peers.size();
   for (const auto& [id, p] : peers) write_peer(w, p);

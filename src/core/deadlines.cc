@@ -48,7 +48,10 @@ void Engine::State::dues(const Room& r, std::vector<Due>& due) const {
 void Engine::State::dues(const Peer& p, std::vector<Due>& due) const {
   const Deadlines& d = cfg.deadlines;
   if (p.fencing && !p.fence_failed) due.push_back({"fence", p.fence_at + d.fence});
-  if (p.life == Peer::Life::kDead) return;
+  if (p.life == Peer::Life::kDead) {
+    if (!p.ended) due.push_back({"forget", p.dead_at + d.tombstone});
+    return;
+  }
   if (p.life == Peer::Life::kDown) {
     due.push_back({"grace", p.down_at + paused + d.grace});
     return;
@@ -192,7 +195,14 @@ void Engine::State::leg_due(Room& r, std::uint32_t index) {
 
 void Engine::State::peer_due(Peer& p, const Due& due) {
   const std::string_view name = due.name;
-  if (name == "grace") return peer_dead(p, "no connection for " + seconds(cfg.deadlines.grace));
+  if (name == "grace") return peer_dead(p, "no connection for " + seconds(cfg.deadlines.grace), false);
+  if (name == "forget") {
+    p.dead_at = now;
+    if (!p.fenced) return;   // unproven: it may still come back, and its legs keep its record
+    p.ended = true;
+    p.debts.clear();
+    return sweep.push_back(p.id);
+  }
   if (name == "fence") {
     p.fence_failed = true;   // its Lost legs stay in quarantine, counted and named
     ++count.timeouts;

@@ -9,10 +9,12 @@
 namespace kvferry::core {
 
 void Engine::State::owe(Peer& p, DebtKey key, wire::Body body) {
-  if (p.life == Peer::Life::kDead) return;
+  if (p.ended) return;
   KVF_DCHECK(kMessageTable[key.kind].again == Again::kDebt, "only debts are owed");
   if (p.debts.size() >= cfg.limits.debts_per_peer && !p.debts.contains(key)) {
-    return peer_dead(p, "it leaves more than debts_per_peer (" + std::to_string(p.debts.size()) + ") messages unanswered");
+    const std::string many = std::to_string(p.debts.size());
+    p.debts.clear();
+    return peer_dead(p, "it leaves more than debts_per_peer (" + many + ") messages unanswered", false);
   }
   Debt& d = p.debts[key];
   d.body = body;

@@ -413,9 +413,7 @@ void Engine::State::on(const in::PeerReady& i) {
   }
   p->ready = true;
   p->path_error = {};
-  const auto early = std::move(p->early_offers);
-  p->early_offers.clear();
-  for (const auto& o : early) on_offer(*p, o);
+  take_early_offers(*p);
   std::vector<GrantNumber> numbers;
   for (const auto& [n, g] : p->in) numbers.push_back(n);
   for (const GrantNumber n : numbers) {
@@ -453,7 +451,7 @@ void Engine::State::on(const in::RegionsRekeyed& i) {
 
 void Engine::State::on(const in::PeerDead& i) {
   Peer* p = find_peer(i.peer);
-  if (p != nullptr) peer_dead(*p, i.evidence);
+  if (p != nullptr) peer_dead(*p, i.evidence, true);
 }
 
 void Engine::State::on(const in::Tick&) { tick(); }

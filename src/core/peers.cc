@@ -179,7 +179,7 @@ void Engine::State::on(const in::Received& i) {
 // Finds or makes the peer of this life; null when the life is older than one we know at that endpoint.
 Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello& m) {
   Peer* p = peer_of_life(h.from);
-  if (p != nullptr && p->life == Peer::Life::kDead) return nullptr;
+  if (p != nullptr && p->life == Peer::Life::kDead && (p->ended || p->fencing)) return nullptr;
   Link& link = links[id.value];
   std::vector<PeerId> older;
   for (auto& [pid, other] : peers) {
@@ -189,13 +189,15 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
     if (h.from < other.life_id) return nullptr;
     older.push_back(other.id);
   }
-  for (const PeerId dead : older) peer_dead(*find_peer(dead), "its place was taken by a new process");
+  for (const PeerId dead : older) peer_dead(*find_peer(dead), "its place was taken by a new process", true);
+  if (p != nullptr && p->life == Peer::Life::kDead) revive(*p);
   if (p == nullptr) {
     if (peers.size() >= cfg.limits.peers) return nullptr;
     Peer fresh;
     fresh.id = PeerId{next_peer++};
     fresh.life_id = h.from;
     fresh.heard = acc();
+    fresh.next_number = next_grant_base;
     fresh.sealed = SeenWindow(cfg.limits.grant_window);
     fresh.seen = SeenWindow(cfg.limits.grant_window);
     p = &peers.emplace(fresh.id.value, std::move(fresh)).first->second;
@@ -296,7 +298,10 @@ void Engine::State::now_agreed(Peer& p) {
   if (!p.refused && !p.added) {
     p.added = true;
     emit(out::AddPeer{p.id, p.mover, p.description});
-    if (!p.host_id.empty() && p.host_id == cfg.host_id && p.pid != 0) emit(out::WatchPeer{p.id, p.pid});
+    if (!p.watched && !p.host_id.empty() && p.host_id == cfg.host_id && p.pid != 0) {
+      p.watched = true;
+      emit(out::WatchPeer{p.id, p.pid});
+    }
   }
   resend(p, true);
   for (Endpoint& e : endpoints) {
@@ -340,7 +345,7 @@ void Engine::State::on_who(LinkId, const wire::Header& h, const wire::Who& m) {
   // Whoever answers there is not the life that we asked: evidence of its loss, not of its silence.
   Peer* p = peer_of_life(m.asked);
   if (p != nullptr && p->life != Peer::Life::kDead && m.asked < h.from) {
-    peer_dead(*p, "another process answers at its address");
+    peer_dead(*p, "another process answers at its address", true);
   }
 }
 
@@ -350,7 +355,7 @@ void Engine::State::refuse_from(Peer& p, const char* what) {
   ++count.refused_from_peer;
   trace(what, {}, p.id.value);
   if (++p.bad > cfg.limits.bad_messages_per_peer) {
-    peer_dead(p, std::string("it broke the protocol ") + std::to_string(p.bad) + " times, last: " + what);
+    peer_dead(p, std::string("it broke the protocol ") + std::to_string(p.bad) + " times, last: " + what, false);
   }
 }
 
@@ -370,7 +375,7 @@ void Engine::State::peer_down(Peer& p, const Error& why) {
   p.told_session = 0;
   p.down_at = acc();
   trace("down", {}, p.id.value);
-  if (mut(Mutant::kDownIsDead)) return peer_dead(p, why.why);
+  if (mut(Mutant::kDownIsDead)) return peer_dead(p, why.why, false);
   arm(p);
 }
 
@@ -402,10 +407,18 @@ void Engine::State::fail_rooms_of(Peer& p, const Cause& cause) {
   }
 }
 
-// Rule 10: evidence of loss, not of silence. Everything of that life ends with a reason; its path is fenced.
-void Engine::State::peer_dead(Peer& p, const std::string& evidence) {
+// Rule 10: evidence of loss, not of silence. Everything of that life ends with a reason; its path is fenced. Unless it
+// has `ended` for good it may come back: its debts and numbers are kept, so that it is told what happened meanwhile.
+void Engine::State::peer_dead(Peer& p, const std::string& evidence, bool ended) {
+  if (ended && !p.ended) {
+    p.ended = true;
+    p.debts.clear();
+    sweep.push_back(p.id);
+  }
   if (p.life == Peer::Life::kDead) return;
   p.life = Peer::Life::kDead;
+  p.dead_at = now;
+  p.answered = false;
   ++count.peers_lost;
   trace("dead", {}, p.id.value);
   if (p.link.value != 0) {
@@ -418,14 +431,13 @@ void Engine::State::peer_dead(Peer& p, const std::string& evidence) {
     }
     p.link = {};
   }
-  p.debts.clear();
   std::vector<GrantNumber> unbound;
   for (auto& [n, g] : p.in) {
     if (g.state == GrantIn::State::kParked || g.state == GrantIn::State::kCollecting) unbound.push_back(n);
   }
   for (const GrantNumber n : unbound) {
     unpark(p, p.in.at(n));
-    p.in.erase(n);
+    refuse_grant(p, n, lost_cause(p, evidence));
   }
   fail_rooms_of(p, lost_cause(p, evidence));
   p.waiting_window.clear();
@@ -435,7 +447,20 @@ void Engine::State::peer_dead(Peer& p, const std::string& evidence) {
     if (endpoints[k].wanted > 0) dial(endpoints[k], static_cast<std::uint32_t>(k));
   }
   fence_peer(p);
+  arm(p);
   sweep.push_back(p.id);
+}
+
+// The same life is back after it counted as dead: the next path (rule 7), the same numbers and windows.
+void Engine::State::revive(Peer& p) {
+  trace("revived", {}, p.id.value);
+  if (p.added) emit(out::DropPeer{p.id, p.mover});
+  p.life = Peer::Life::kDown;
+  p.added = p.ready = p.fenced = p.fence_failed = false;
+  p.path_error = {};
+  p.told_session = 0;
+  p.bad = 0;
+  p.down_at = acc();
 }
 
 void Engine::State::fence_peer(Peer& p) {
@@ -500,6 +525,7 @@ void Engine::State::tell_now(Peer& p, Endpoint& e) {
 void Engine::State::drop_if_gone(PeerId id) {
   Peer* p = find_peer(id);
   if (p == nullptr || p->life != Peer::Life::kDead || !p->fenced || !p->out.empty()) return;
+  if (!p->ended && now < p->dead_at + cfg.deadlines.tombstone) return;
   for (const auto& [n, g] : p->in) {
     if (g.outstanding > 0) return;
   }
@@ -513,6 +539,7 @@ void Engine::State::drop_if_gone(PeerId id) {
   for (auto& list : blocked_peers) {
     if (list == id) list = PeerId{};
   }
+  next_grant_base = std::max(next_grant_base, p->next_number);
   peers.erase(id.value);
 }
 

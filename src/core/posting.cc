@@ -42,13 +42,12 @@ void Engine::State::advance(Peer& p, GrantIn& g) {
   maybe_done(p, *r, g);
 }
 
-// Push only: may one more operation go to this peer? If not, the grant is put on the list of those that wait.
-bool Engine::State::window_open(Peer& p, GrantNumber number) {
+// May one more operation go to this peer? If not, the peer is put on the list of those that wait for the manager.
+bool Engine::State::window_open(Peer& p) {
   const bool peer_full =
       p.ops >= cfg.limits.ops_in_flight_per_peer || p.bytes_in_flight >= cfg.limits.bytes_in_flight_per_peer;
   const bool all_full = ops.size() >= cfg.limits.ops_in_flight;
   if (!peer_full && !all_full) return true;
-  if (std::find(p.blocked.begin(), p.blocked.end(), number) == p.blocked.end()) p.blocked.push_back(number);
   const bool listed = std::find(blocked_peers.begin(), blocked_peers.end(), p.id) != blocked_peers.end();
   if (all_full && !listed) blocked_peers.push_back(p.id);
   return false;
@@ -57,7 +56,11 @@ bool Engine::State::window_open(Peer& p, GrantNumber number) {
 // Posts (push) or offers (pull) the next chunk to one leg. false: it must wait, or the room failed.
 bool Engine::State::post_chunk(Peer& p, Room& r, GrantIn& g) {
   const bool pull = g.grant.access == Access::kRead;
-  if (!pull && !window_open(p, g.grant.number)) return false;
+  if (!pull && !window_open(p)) {
+    const bool waits = std::find(p.blocked.begin(), p.blocked.end(), g.grant.number) != p.blocked.end();
+    if (!waits) p.blocked.push_back(g.grant.number);
+    return false;
+  }
   Chunk& c = r.chunks[g.next_chunk];
   const bool last = r.pushed_last && g.next_chunk + 1 == r.chunks.size();
   Pieces pieces;
@@ -284,6 +287,7 @@ void Engine::State::advance_blocked(Peer& p) {
   for (const GrantNumber n : numbers) {
     if (const auto g = p.in.find(n); g != p.in.end()) advance(p, g->second);
   }
+  take_early_offers(p);
 }
 
 // The count of what may still move under a grant went down.
@@ -296,7 +300,7 @@ void Engine::State::settle_grant(Peer& p, GrantNumber number) {
     return;
   }
   if (g.state != GrantIn::State::kEnded || g.outstanding > 0) return;
-  const bool alive = p.life != Peer::Life::kDead;
+  const bool alive = !p.ended;
   if (alive && g.revoke_asked) owe(p, {kind_of<wire::Revoked>(), number, 0}, wire::Revoked{number});
   if (alive && g.fail_said) owe(p, {kind_of<wire::Fail>(), number, 0}, wire::Fail{number, true, g.cause});
   Leg* leg = leg_of(g);

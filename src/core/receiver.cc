@@ -12,6 +12,7 @@ namespace {
 constexpr auto kP = static_cast<std::size_t>(Space::kPages);
 constexpr auto kA = static_cast<std::size_t>(Space::kAux);
 constexpr auto kS = static_cast<std::size_t>(Space::kState);
+constexpr std::size_t kEarlyOffers = 1024;   // per peer; more are said again by their owner
 }  // namespace
 
 void Engine::State::open_receiver(Room& r, const in::Open& i) {
@@ -496,8 +497,8 @@ void Engine::State::on_offer(Peer& p, const wire::Offer& o) {
     return;
   }
   if (proof.state == Leg::Proof::State::kReading) return;
-  if (!p.ready) {   // else it would be said again only after resend_first
-    if (p.early_offers.size() < cfg.limits.ops_in_flight) p.early_offers.push_back(o);
+  if (!p.ready || !window_open(p)) {   // else it would be said again only after resend_first
+    if (p.early_offers.size() < kEarlyOffers) p.early_offers.push_back(o);
     return;
   }
   Cause why;
@@ -541,6 +542,8 @@ void Engine::State::post_read(Peer& p, Room& r, Leg& leg, const wire::Offer& o) 
   op.access = Access::kRead;
   ops.emplace(post.op.value, op);
   ++count.ops_posted;
+  ++p.ops;
+  p.bytes_in_flight += o.bytes;
   ++leg.reads;
   leg.proofs[o.chunk].state = Leg::Proof::State::kReading;
   leg.proofs[o.chunk].loan = o.ticket.loan;
@@ -551,7 +554,24 @@ void Engine::State::post_read(Peer& p, Room& r, Leg& leg, const wire::Offer& o) 
   join(r);
 }
 
-void Engine::State::read_ended(OpId, Op& op) {
+void Engine::State::take_early_offers(Peer& p) {
+  while (p.ready && !p.early_offers.empty() && window_open(p)) {
+    const wire::Offer o = std::move(p.early_offers.front());
+    p.early_offers.erase(p.early_offers.begin());
+    on_offer(p, o);
+  }
+}
+
+void Engine::State::read_ended(OpId id, Op& op) {
+  if (Peer* p = find_peer(op.peer); p != nullptr) {
+    if (p->ops > 0) --p->ops;
+    p->bytes_in_flight -= std::min(p->bytes_in_flight, op.bytes);
+  }
+  read_done(id, op);
+  if (Peer* p = find_peer(op.peer); p != nullptr) unblock(*p);
+}
+
+void Engine::State::read_done(OpId, Op& op) {
   Room* r = find(op.room);
   if (r == nullptr) return;
   Leg& leg = r->legs[op.leg];

@@ -164,7 +164,9 @@ struct Peer {
   Error refusal;
   std::uint32_t mover = 0;
   bool has_mover = false;
-  bool added = false, ready = false;
+  bool added = false, ready = false, watched = false;
+  bool ended = false;          // dead for good: the process is gone, or a newer life has its place
+  TimePoint dead_at;
   Error path_error;            // why the mover cannot reach it at present; said again at path_due
   TimePoint path_due;
   std::vector<wire::Offer> early_offers;   // came before the mover was ready

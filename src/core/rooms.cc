@@ -202,7 +202,7 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
         emit(out::Cancel{p->mover, OpId{id}});
       }
     }
-    if (inform && p->life != Peer::Life::kDead) {
+    if (inform && !p->ended) {
       g.fail_said = g.outstanding > 0;
       owe(*p, {kind_of<wire::Fail>(), leg.number, 0}, wire::Fail{leg.number, g.outstanding == 0, told});
     }
@@ -214,7 +214,7 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
     return;
   }
   if (idle) {
-    if (p->life != Peer::Life::kDead && !mut(Mutant::kIdleLegUntold)) {
+    if (!p->ended && !mut(Mutant::kIdleLegUntold)) {
       leg.number = p->next_number++;
       owe(*p, {kind_of<wire::Revoke>(), leg.number, 0},
           wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
@@ -222,7 +222,7 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
     return;
   }
   pay_all(*p, kind_of<wire::Grant>(), leg.number);
-  if (p->life != Peer::Life::kDead) {
+  if (!p->ended) {
     owe(*p, {kind_of<wire::Revoke>(), leg.number, 0}, wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
     if (leg.done_said) ack(*p, wire::What::kDone, leg.number, 0, false, wire::Outcome::kFailed);
   }

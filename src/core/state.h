@@ -56,6 +56,7 @@ struct Engine::State {
   std::vector<std::uint32_t> free_loans;
   std::uint64_t loan_serial = 0, op_serial = 0;
   std::uint32_t next_peer = 1;
+  GrantNumber next_grant_base = 1;     // above every number of a forgotten peer
   std::array<std::vector<std::uint32_t>, kSpaces> owner;    // room slot + 1 that is lent for writing
   std::array<std::vector<std::uint16_t>, kSpaces> readers;  // loans for reading
   std::map<std::uint64_t, std::vector<std::pair<PeerId, GrantNumber>>> parked;  // by RoomId
@@ -145,7 +146,7 @@ struct Engine::State {
   void revoke_unbound(Peer&, const wire::Revoke&, bool known);
   void advance(Peer&, GrantIn&);                   // posts or offers what is pushed
   bool post_chunk(Peer&, Room&, GrantIn&);
-  bool window_open(Peer&, GrantNumber);
+  bool window_open(Peer&);
   bool chunk_pieces(Peer&, Room&, GrantIn&, Chunk&, bool last, Pieces&);
   bool last_pieces(Peer&, Room&, GrantIn&, Chunk&, Pieces&);
   void post_write(Peer&, const Room&, GrantIn&, Chunk&, Pieces&);
@@ -180,6 +181,8 @@ struct Engine::State {
   bool check_offer(const Room&, const Leg&, const Peer&, const wire::Offer&, Cause&) const;
   void post_read(Peer&, Room&, Leg&, const wire::Offer&);
   void read_ended(OpId, Op&);
+  void read_done(OpId, Op&);
+  void take_early_offers(Peer&);
   void on_computing(Peer&, const wire::Computing&);
   void on_grant_stale(Peer&, const wire::Ack&);
   void proven(Room&, Leg&, std::uint32_t chunk, std::uint64_t bytes);
@@ -209,7 +212,8 @@ struct Engine::State {
   void on_ping(Peer&, const wire::Ping&);
   void send(Peer&, wire::Body);
   void peer_down(Peer&, const Error&);
-  void peer_dead(Peer&, const std::string& evidence);
+  void peer_dead(Peer&, const std::string& evidence, bool ended);
+  void revive(Peer&);
   void fail_rooms_of(Peer&, const Cause&);
   void fence_peer(Peer&);
   void fenced(Peer&);

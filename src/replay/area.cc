@@ -67,17 +67,19 @@ Result<Area> Area::create(const AreaConfig& config, const Trace& trace) {
 }
 
 Result<Area> Area::attach(int fd) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0) return trouble("fstat");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size < sizeof(Header)) {
-    return fail(Code::kMismatch, Who::kConfig, Next::kNever, "shared area of the run", fmt::format("has {} bytes", size));
+    return fail(Code::kMismatch, Who::kConfig, Next::kNever, "shared area of the run",
+                fmt::format("has {} bytes", size));
   }
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return trouble("mmap");
   Area area(fd, static_cast<std::byte*>(base), size);
   if (area.header().magic != kMagic || area.header().size != size) {
-    return fail(Code::kMismatch, Who::kConfig, Next::kNever, "shared area of the run", "was not made by this program");
+    return fail(Code::kMismatch, Who::kConfig, Next::kNever, "shared area of the run",
+                "was not made by this program");
   }
   return area;
 }
@@ -138,8 +140,8 @@ std::uint64_t Area::total(Count count) const noexcept {
   return sum;
 }
 
-AreaConfig make_config(const Shape& shape, std::string_view mover, std::uint32_t prefill, std::uint32_t decode,
-                       std::uint32_t chunk_tokens, std::uint64_t seed) {
+AreaConfig make_config(const Shape& shape, std::string_view mover, std::uint32_t prefill,
+                       std::uint32_t decode, std::uint32_t chunk_tokens, std::uint64_t seed) {
   AreaConfig config;
   config.seed = seed;
   config.prefill = prefill;

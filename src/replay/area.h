@@ -1,6 +1,7 @@
-// Memory that the parent holds and its workers map: the plan of the run, what each worker counted, and what each side
-// of each request came to. Counters survive SIGKILL because they are here. Thread rule: one writer for each word
-// (named below); all words that change are atomic, relaxed, and ordered by the messages on the link.
+// Memory that the parent holds and its workers map: the plan of the run, what each worker counted, and what
+// each side of each request came to. Counters survive SIGKILL because they are here. Thread rule: one writer
+// for each word (named below); all words that change are atomic, relaxed, and ordered by the messages on the
+// link.
 #pragma once
 
 #include <array>
@@ -40,30 +41,35 @@ inline constexpr std::size_t kCounts = static_cast<std::size_t>(Count::kEnd);
 struct WorkerSlot {
   std::array<std::atomic<std::uint64_t>, kCounts> counts;  // writer: the worker
   std::atomic<std::uint64_t> releases_done;                // decode: Release commands carried out
-  std::atomic<std::uint32_t> pages_short;                  // decode: a request waits that the free pages cannot hold
+  std::atomic<std::uint32_t> pages_short;  // decode: a request waits that the free pages cannot hold
   std::atomic<std::uint64_t> writer_started, writer_random;  // the present life
-  char endpoint[64];                                       // "host:port", set by the parent before the first life
-  char trouble[512];                                       // worker: why it could not start
+  char endpoint[64];  // "host:port", set by the parent before the first life
+  char trouble[512];  // worker: why it could not start
 
-  std::uint64_t get(Count c) const { return counts[static_cast<std::size_t>(c)].load(std::memory_order_relaxed); }
-  void add(Count c, std::uint64_t n) { counts[static_cast<std::size_t>(c)].fetch_add(n, std::memory_order_relaxed); }
+  std::uint64_t get(Count c) const {
+    return counts[static_cast<std::size_t>(c)].load(std::memory_order_relaxed);
+  }
+  void add(Count c, std::uint64_t n) {
+    counts[static_cast<std::size_t>(c)].fetch_add(n, std::memory_order_relaxed);
+  }
 };
 
 enum class SideState : std::uint32_t { kNone = 0, kOpened, kFailing, kSuccess, kFailed };
 
-// One side of one request; the worker on that side writes. Times are CLOCK_MONOTONIC nanoseconds, 0 = not yet.
+// One side of one request; the worker on that side writes. Times are CLOCK_MONOTONIC nanoseconds, 0 = not
+// yet.
 struct SideRecord {
-  std::atomic<std::uint32_t> attempt;      // the rest speaks of this attempt
+  std::atomic<std::uint32_t> attempt;  // the rest speaks of this attempt
   std::atomic<SideState> state;
   std::atomic<std::int64_t> opened_ns, granted_ns, pushed_ns, failing_ns, terminal_ns;
-  std::atomic<std::uint64_t> tokens;       // prefill: pushed so far
-  std::atomic<std::uint64_t> bytes;        // decode: landed, told at the end
-  std::atomic<std::uint32_t> abort_said;   // this side called abort()
-  std::atomic<std::uint32_t> refused;      // decode: the prompt is larger than its pool
+  std::atomic<std::uint64_t> tokens;  // prefill: pushed so far
+  std::atomic<std::uint64_t> bytes;  // decode: landed, told at the end
+  std::atomic<std::uint32_t> abort_said;  // this side called abort()
+  std::atomic<std::uint32_t> refused;  // decode: the prompt is larger than its pool
   std::atomic<std::uint64_t> writer_started, writer_random, serial;  // prefill: who writes this attempt
-  std::uint32_t code = 0;                  // kvferry::Code of the cause
+  std::uint32_t code = 0;  // kvferry::Code of the cause
   std::int32_t status = 0;
-  char why[256];                           // Error::line(), cut
+  char why[256];  // Error::line(), cut
 };
 
 struct AreaConfig {
@@ -97,11 +103,11 @@ class Area {
   std::uint32_t workers() const noexcept { return config().prefill + config().decode; }
   std::uint32_t requests() const noexcept;
 
-  WorkerSlot& worker(std::uint32_t slot) const noexcept;   // prefill first, then decode
+  WorkerSlot& worker(std::uint32_t slot) const noexcept;  // prefill first, then decode
   SideRecord& side(std::uint32_t request, Side) const noexcept;
   const TraceRequest& request(std::uint32_t index) const noexcept;
   std::span<const std::uint64_t> hashes(std::uint32_t index) const noexcept;
-  std::uint64_t total(Count) const noexcept;               // over all workers
+  std::uint64_t total(Count) const noexcept;  // over all workers
 
  private:
   Area(int fd, std::byte* base, std::size_t size) : fd_(fd), base_(base), size_(size) {}

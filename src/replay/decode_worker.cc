@@ -27,7 +27,8 @@ void DecodeWorker::on_message(const Message& message) {
     case Message::Kind::kRelease: release(message.request); break;
     case Message::Kind::kAbort:
       if (Room* room = find(message.request); room != nullptr && room->attempt == message.attempt) {
-        core_.abort(room->handle, room->request, "the router gave the request up: its prefill process is gone");
+        core_.abort(room->handle, room->request,
+                    "the router gave the request up: its prefill process is gone");
       }
       break;
     default: break;
@@ -40,7 +41,8 @@ void DecodeWorker::open(const Message& message) {
   OpenSpec spec;
   spec.room = RoomId{std::uint64_t{message.request} + 1};
   spec.role = Role::kReceiver;
-  spec.tag = Tag{std::uint64_t{message.attempt} + 1, request.input_tokens, core_.area().hashes(message.request).back() + 1};
+  spec.tag = Tag{std::uint64_t{message.attempt} + 1, request.input_tokens,
+                 core_.area().hashes(message.request).back() + 1};
   spec.senders = {core_.area().worker(message.peer).endpoint};
   spec.trace_id = message.request;
   Result<Handle> handle = core_.manager().open(std::move(spec));
@@ -171,11 +173,13 @@ void DecodeWorker::refuse_too_large(Room& room, std::uint32_t pages) {
   const std::uint64_t need = pages * core_.memory().page_bytes();
   const std::uint64_t have = core_.pool().pages() * core_.memory().page_bytes();
   core_.record(room.request).refused = 1;
-  core_.abort(room.handle, room.request,
-              fmt::format("trace line {}: a prompt of {} tokens is larger than the pool: it needs {:.1f} MiB of {:.1f} "
-                          "MiB; give a larger --pool-mib or a smaller --max-input-tokens",
-                          request.line, request.input_tokens, static_cast<double>(need) / (1 << 20),
-                          static_cast<double>(have) / (1 << 20)));
+  core_.abort(
+      room.handle, room.request,
+      fmt::format(
+          "trace line {}: a prompt of {} tokens is larger than the pool: it needs {:.1f} MiB of {:.1f} "
+          "MiB; give a larger --pool-mib or a smaller --max-input-tokens",
+          request.line, request.input_tokens, static_cast<double>(need) / (1 << 20),
+          static_cast<double>(have) / (1 << 20)));
 }
 
 // Pages are lent only after their poison was found whole.
@@ -219,8 +223,11 @@ PageTag DecodeWorker::tag_of(const Room& room, std::size_t page) const {
 void DecodeWorker::begin_verify(Room& room) {
   const SideRecord& writer = core_.area().side(room.request, Side::kPrefill);
   room.write = WriteTag{{writer.writer_started, writer.writer_random}, writer.serial};
-  const Manifest expected{room.write, std::uint64_t{room.request} + 1, room.attempt,
-                          core_.area().request(room.request).input_tokens, room.prefix_blocks * kBlockTokens,
+  const Manifest expected{room.write,
+                          std::uint64_t{room.request} + 1,
+                          room.attempt,
+                          core_.area().request(room.request).input_tokens,
+                          room.prefix_blocks * kBlockTokens,
                           digest_of(core_.area().hashes(room.request))};
   room.wrong = manifest_wrong(core_.memory().aux(room.aux), expected);
   if (room.wrong > 0) core_.count(Count::kManifestsWrong, 1);
@@ -247,7 +254,8 @@ bool DecodeWorker::verify_slice() {
   return !verifying_.empty();
 }
 
-// What somebody who looks for the fault wants to know first: which pages, and whether anything ever landed there.
+// What somebody who looks for the fault wants to know first: which pages, and whether anything ever landed
+// there.
 void DecodeWorker::tell_wrong(const Room& room) const {
   std::size_t untouched = 0, poisoned = 0;
   for (const std::size_t place : room.wrong_pages) {
@@ -256,11 +264,14 @@ void DecodeWorker::tell_wrong(const Room& room) const {
     poison == room.pages[place] ? ++untouched : ++poisoned;
   }
   std::fprintf(stderr,
-               "%s: room %u attempt %u: %llu bytes wrong in %zu of %zu pages (places %zu to %zu), %zu of them untouched, "
+               "%s: room %u attempt %u: %llu bytes wrong in %zu of %zu pages (places %zu to %zu), %zu of "
+               "them untouched, "
                "%zu with a free page of prefill; prefix %u tokens\n",
-               core_.name().c_str(), room.request + 1, room.attempt + 1, static_cast<unsigned long long>(room.wrong),
-               room.wrong_pages.size(), room.pages.size(), room.wrong_pages.empty() ? 0 : room.wrong_pages.front(),
-               room.wrong_pages.empty() ? 0 : room.wrong_pages.back(), untouched, poisoned, room.prefix_blocks * kBlockTokens);
+               core_.name().c_str(), room.request + 1, room.attempt + 1,
+               static_cast<unsigned long long>(room.wrong), room.wrong_pages.size(), room.pages.size(),
+               room.wrong_pages.empty() ? 0 : room.wrong_pages.front(),
+               room.wrong_pages.empty() ? 0 : room.wrong_pages.back(), untouched, poisoned,
+               room.prefix_blocks * kBlockTokens);
 }
 
 // Full blocks become shared; the rest stays with the request.
@@ -270,8 +281,8 @@ void DecodeWorker::prove(Room& room) {
   const std::uint64_t granted = room.pages.size() * core_.memory().page_bytes() + kAuxBytes;
   if (core_.record(room.request).bytes != granted) core_.count(Count::kBytesUnaccounted, 1);
   core_.count(Count::kBytesMoved, granted);
-  core_.count(Count::kPrefixHitBytes,
-              std::uint64_t{room.prefix_blocks} * kBlockTokens * core_.area().shape().model.bytes_per_token());
+  core_.count(Count::kPrefixHitBytes, std::uint64_t{room.prefix_blocks} * kBlockTokens *
+                                          core_.area().shape().model.bytes_per_token());
   const std::span<const std::uint64_t> hashes = core_.area().hashes(room.request);
   const std::uint32_t full = core_.area().request(room.request).input_tokens / kBlockTokens;
   const std::uint32_t per_block = kBlockTokens / core_.area().config().page_tokens;
@@ -283,7 +294,8 @@ void DecodeWorker::prove(Room& room) {
     if (cache_.add(hashes[block], room.write, pages)) {
       held.blocks.push_back(hashes[block]);
     } else {
-      for (std::size_t i = page; i < page + per_block; ++i) held.pages.emplace_back(room.pages[i], tag_of(room, i));
+      for (std::size_t i = page; i < page + per_block; ++i)
+        held.pages.emplace_back(room.pages[i], tag_of(room, i));
     }
   }
   for (; page < room.pages.size(); ++page) held.pages.emplace_back(room.pages[page], tag_of(room, page));
@@ -300,7 +312,8 @@ void DecodeWorker::end_failed(Room& room) {
 
 void DecodeWorker::leave_prefix(Room& room) {
   if (room.pages.empty() && room.aux == kNoSlot) return;  // it was never admitted and uses no block
-  for (const std::uint64_t hash : core_.area().hashes(room.request).first(room.prefix_blocks)) drop_block(hash);
+  for (const std::uint64_t hash : core_.area().hashes(room.request).first(room.prefix_blocks))
+    drop_block(hash);
 }
 
 void DecodeWorker::forget(Room& room) {
@@ -359,7 +372,8 @@ void DecodeWorker::renew_waiting() {
     if (room->lent || room->failing || now - room->renewed_ns < kRenewEveryNs) continue;
     if (core_.record(request).state != SideState::kOpened || core_.record(request).granted_ns != 0) continue;
     room->renewed_ns = now;
-    if (Result<> said = core_.manager().renew(room->handle); !said && said.error().code != Code::kWouldBlock) {
+    if (Result<> said = core_.manager().renew(room->handle);
+        !said && said.error().code != Code::kWouldBlock) {
       core_.refused("renew", said.error());
     }
   }

@@ -1,5 +1,6 @@
-// A decode process: lends pages to prompts (behind the blocks that it holds already), checks every byte that arrived,
-// holds the pages until the parent's clock says so, then frees them. Thread rule: the worker's main thread.
+// A decode process: lends pages to prompts (behind the blocks that it holds already), checks every byte that
+// arrived, holds the pages until the parent's clock says so, then frees them. Thread rule: the worker's main
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,9 @@ class DecodeWorker {
   void on_message(const Message&);
   void on_event(const ManagerEvent&);
   bool work();                  // one slice; true: there is more that needs no event
-  bool polling() const { return !opening_.empty() || !watched_.empty() || !lending_.empty(); }  // look again soon
+  bool polling() const {
+    return !opening_.empty() || !watched_.empty() || !lending_.empty();
+  }  // look again soon
 
  private:
   struct Room {
@@ -72,12 +75,12 @@ class DecodeWorker {
   PrefixCache cache_;
   std::vector<std::uint32_t> opening_;    // prefill's HELLO has not agreed yet
   std::deque<std::uint32_t> queued_;      // wait for pages, first come first served
-  std::deque<std::uint32_t> lending_;     // have pages; their poison is being checked, then they are granted
+  std::deque<std::uint32_t> lending_;  // have pages; their poison is being checked, then they are granted
   std::deque<std::uint32_t> verifying_;
-  std::vector<std::uint32_t> watched_;    // will abort when enough has landed
+  std::vector<std::uint32_t> watched_;  // will abort when enough has landed
   std::uint64_t releases_asked_ = 0;
   std::int64_t renewed_ns_ = 0;
-  std::vector<Handle> handles_;           // scratch
+  std::vector<Handle> handles_;  // scratch
   std::vector<std::uint8_t> polls_;
 };
 

@@ -12,7 +12,8 @@ namespace kvferry::replay {
 namespace {
 
 constexpr std::int64_t kActNs = 60'000'000'000;
-constexpr std::array<std::uint32_t, 6> kSizes{1, 17, 512, 2051, 4096, 6000};  // tokens; the fifth again as a prefix
+constexpr std::array<std::uint32_t, 6> kSizes{1,    17,   512,
+                                              2051, 4096, 6000};  // tokens; the fifth again as a prefix
 constexpr std::uint32_t kAborted = 4096, kKilledPaused = 4096, kKilledStreaming = 6000, kAgain = 3000;
 constexpr std::array<std::int32_t, 3> kMoments{Message::kAtOpen, 0, 50};
 constexpr std::size_t kReasonShown = 100;
@@ -63,7 +64,8 @@ void DemoScript::play() {
   for (const Side side : {Side::kPrefill, Side::kDecode}) abort_from(side);
   for (const Side side : {Side::kPrefill, Side::kDecode}) {
     if (trouble_.empty()) kill(side);
-    if (trouble_.empty()) move_again(side == Side::kPrefill ? "the new prefill works" : "the new decode works");
+    if (trouble_.empty())
+      move_again(side == Side::kPrefill ? "the new prefill works" : "the new decode works");
   }
 }
 
@@ -97,7 +99,8 @@ DemoRow DemoScript::row(std::string act, std::uint32_t first, std::uint32_t coun
   made.rooms = count;
   const Tally tally = referee_.tally();
   made.bytes = tally.bytes_moved - std::exchange(bytes_before_, tally.bytes_moved);
-  made.attempts = static_cast<std::uint32_t>(tally.attempts - std::exchange(attempts_before_, tally.attempts));
+  made.attempts =
+      static_cast<std::uint32_t>(tally.attempts - std::exchange(attempts_before_, tally.attempts));
   for (std::uint32_t i = first; i < first + count; ++i) {
     if (referee_.outcome(i) == Referee::Outcome::kSucceeded) ++made.succeeded;
     if (referee_.outcome(i) == Referee::Outcome::kFailed) {
@@ -144,8 +147,8 @@ void DemoScript::abort_from(Side side) {
   finish(row(fmt::format("aborted by {}", name_of(side)), first, count), first, count, false);
 }
 
-// SIGKILL while one room is half done and another one is streaming; a new process takes the port; both rooms are tried
-// again under their numbers.
+// SIGKILL while one room is half done and another one is streaming; a new process takes the port; both rooms
+// are tried again under their numbers.
 void DemoScript::kill(Side side) {
   const std::uint32_t count = 2;
   const std::uint32_t first = std::exchange(next_, next_ + count);
@@ -163,8 +166,10 @@ void DemoScript::kill(Side side) {
   DemoRow made = row(fmt::format("{} killed and restarted", name_of(side)), first, count);
   const Tally tally = referee_.tally();
   double reason = 0, failed = 0;
-  for (std::size_t i = seen; i < tally.kill_to_failed_ms.size(); ++i) failed = std::max(failed, tally.kill_to_failed_ms[i]);
-  for (std::size_t i = seen; i < tally.kill_to_reason_ms.size(); ++i) reason = std::max(reason, tally.kill_to_reason_ms[i]);
+  for (std::size_t i = seen; i < tally.kill_to_failed_ms.size(); ++i)
+    failed = std::max(failed, tally.kill_to_failed_ms[i]);
+  for (std::size_t i = seen; i < tally.kill_to_reason_ms.size(); ++i)
+    reason = std::max(reason, tally.kill_to_reason_ms[i]);
   made.seen = fmt::format("survivor knew why after {:.1f} ms, Failed after {:.1f} ms", reason, failed);
   finish(std::move(made), first, count, true);
 }
@@ -177,11 +182,12 @@ void DemoScript::move_again(const char* act) {
 }
 
 std::string to_table(const std::vector<DemoRow>& rows) {
-  std::string text = fmt::format("{:<28}{:>6}{:>9}{:>4}{:>8}{:>12}  {}\n", "what", "rooms", "attempts", "ok", "failed", "MB moved",
-                                 "seen");
+  std::string text = fmt::format("{:<28}{:>6}{:>9}{:>4}{:>8}{:>12}  {}\n", "what", "rooms", "attempts", "ok",
+                                 "failed", "MB moved", "seen");
   for (const DemoRow& row : rows) {
-    text += fmt::format("{:<28}{:>6}{:>9}{:>4}{:>8}{:>12.2f}  {}{}\n", row.act, row.rooms, row.attempts, row.succeeded,
-                        row.failed, static_cast<double>(row.bytes) / 1e6, row.as_planned ? "" : "NOT AS PLANNED: ", row.seen);
+    text += fmt::format("{:<28}{:>6}{:>9}{:>4}{:>8}{:>12.2f}  {}{}\n", row.act, row.rooms, row.attempts,
+                        row.succeeded, row.failed, static_cast<double>(row.bytes) / 1e6,
+                        row.as_planned ? "" : "NOT AS PLANNED: ", row.seen);
   }
   return text;
 }

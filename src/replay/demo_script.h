@@ -1,5 +1,5 @@
-// The acts of `kvferry demo`: what they send, what they break, and what came of it. Thread rule: the parent's main
-// thread.
+// The acts of `kvferry demo`: what they send, what they break, and what came of it. Thread rule: the parent's
+// main thread.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace kvferry::replay {
 
-struct DemoRow {                // one line of the table
+struct DemoRow {  // one line of the table
   std::string act;
   std::uint32_t rooms = 0, succeeded = 0, failed = 0, attempts = 0;
-  std::uint64_t bytes = 0;      // moved, of rooms that succeeded
-  std::string seen;             // a reason as the room gave it, or what was measured
-  bool as_planned = true;       // the rooms ended as the act meant them to
+  std::uint64_t bytes = 0;  // moved, of rooms that succeeded
+  std::string seen;  // a reason as the room gave it, or what was measured
+  bool as_planned = true;  // the rooms ended as the act meant them to
 };
 
 class DemoScript {
@@ -26,7 +26,7 @@ class DemoScript {
   static Trace prompts(std::uint64_t seed);
 
   DemoScript(Area& area, Referee& referee) : area_(area), referee_(referee) {}
-  void play();                  // all acts in order; each waits at most a minute
+  void play();  // all acts in order; each waits at most a minute
   const std::vector<DemoRow>& rows() const noexcept { return rows_; }
   const std::string& trouble() const noexcept { return trouble_; }  // an act that did not come to an end
 
@@ -43,7 +43,7 @@ class DemoScript {
 
   Area& area_;
   Referee& referee_;
-  std::uint32_t next_ = 0;      // the first prompt that no act has used
+  std::uint32_t next_ = 0;  // the first prompt that no act has used
   std::uint64_t bytes_before_ = 0, attempts_before_ = 0;
   std::vector<DemoRow> rows_;
   std::string trouble_;

@@ -20,7 +20,8 @@
 namespace kvferry::replay {
 namespace {
 
-constexpr std::uint16_t kFirstPort = 20000;  // Linux takes ports of outgoing connections from 32768 on: a worker that
+constexpr std::uint16_t kFirstPort =
+    20000;  // Linux takes ports of outgoing connections from 32768 on: a worker that
 constexpr std::uint16_t kPorts = 12000;      // is away for a moment cannot lose its port to one
 constexpr int kPortTries = 200;
 
@@ -39,7 +40,8 @@ bool port_is_free(std::uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool free = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 && listen(fd, 1) == 0;
+  const bool free =
+      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 && listen(fd, 1) == 0;
   close(fd);
   return free;
 }
@@ -86,8 +88,8 @@ Result<> Fleet::choose_ports() {
     }
     if (tries == kPortTries) {
       return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, fmt::format("port for {}", name(slot)),
-                  fmt::format("no free port of 127.0.0.1 in {} to {} after {} tries; end what holds them", kFirstPort,
-                              kFirstPort + kPorts - 1, kPortTries));
+                  fmt::format("no free port of 127.0.0.1 in {} to {} after {} tries; end what holds them",
+                              kFirstPort, kFirstPort + kPorts - 1, kPortTries));
     }
   }
   return {};
@@ -99,10 +101,12 @@ Result<> Fleet::spawn(std::uint32_t slot) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return trouble(name(slot), "socketpair", "allow more open files (ulimit -n)");
   }
-  const std::string area_fd = std::to_string(area_.fd()), link_fd = std::to_string(ends[1]), number = std::to_string(slot);
+  const std::string area_fd = std::to_string(area_.fd()), link_fd = std::to_string(ends[1]),
+                    number = std::to_string(slot);
   std::string program = options_.program, verb = options_.verb;
   std::string arguments[3] = {area_fd, link_fd, number};
-  char* argv[] = {program.data(), verb.data(), arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
+  char* argv[] = {program.data(),      verb.data(),         arguments[0].data(),
+                  arguments[1].data(), arguments[2].data(), nullptr};
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become_worker(parent, area_.fd(), ends[1], argv);

@@ -36,7 +36,8 @@ class Fleet {
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
 
-  // Gives each slot a free port of 127.0.0.1, below the range that outgoing connections use. Errors: kEnvironment.
+  // Gives each slot a free port of 127.0.0.1, below the range that outgoing connections use. Errors:
+  // kEnvironment.
   Result<> choose_ports();
   Result<> spawn(std::uint32_t slot);        // the slot must have no process
   void kill(std::uint32_t slot);             // SIGKILL; kDied follows

@@ -9,10 +9,12 @@ namespace kvferry::replay {
 namespace {
 
 constexpr double kMaxSeconds = 1e7;
-constexpr char kForm[] = "the form is ROLE[.i]@SECONDS[:restart] or ROLE[.i]@room:N[:restart], ROLE being prefill or decode";
+constexpr char kForm[] =
+    "the form is ROLE[.i]@SECONDS[:restart] or ROLE[.i]@room:N[:restart], ROLE being prefill or decode";
 
 tl::unexpected<Error> bad(std::string_view text, std::string_view why) {
-  return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, fmt::format("--kill {}", text), fmt::format("{}; {}", why, kForm));
+  return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, fmt::format("--kill {}", text),
+              fmt::format("{}; {}", why, kForm));
 }
 
 template <class T>
@@ -52,7 +54,8 @@ Result<> read_time(std::string_view text, std::string_view time, KillSpec& spec)
     }
     return {};
   }
-  if (!whole(time, spec.seconds) || !std::isfinite(spec.seconds) || spec.seconds < 0 || spec.seconds > kMaxSeconds) {
+  if (!whole(time, spec.seconds) || !std::isfinite(spec.seconds) || spec.seconds < 0 ||
+      spec.seconds > kMaxSeconds) {
     return bad(text, fmt::format("\"{}\" is no time from 0 to {:.0f} seconds", time, kMaxSeconds));
   }
   return {};

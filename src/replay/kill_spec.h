@@ -22,7 +22,8 @@ struct KillSpec {
   bool restart = false;
 };
 
-// "prefill@1.5", "decode.1@room:40:restart". kUsage names the flag, the text, the part that is wrong and the form.
+// "prefill@1.5", "decode.1@room:40:restart". kUsage names the flag, the text, the part that is wrong and the
+// form.
 Result<KillSpec> parse_kill(std::string_view text);
 
 }  // namespace kvferry::replay

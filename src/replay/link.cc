@@ -21,7 +21,10 @@ Link::~Link() {
 }
 
 Link::Link(Link&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), out_(std::move(other.out_)), sent_(other.sent_), in_(std::move(other.in_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      out_(std::move(other.out_)),
+      sent_(other.sent_),
+      in_(std::move(other.in_)) {}
 
 Link& Link::operator=(Link&& other) noexcept {
   std::swap(fd_, other.fd_);

@@ -9,7 +9,9 @@
 
 namespace kvferry::replay {
 
-std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept { return hash64(std::as_bytes(hashes)); }
+std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash64(std::as_bytes(hashes));
+}
 
 void write_manifest(std::span<std::byte> slot, const Manifest& manifest) noexcept {
   Writer writer(slot);

@@ -1,5 +1,5 @@
-// What travels in a room's auxiliary slot: who wrote the pages, with which serial, and for which prompt. Decode checks
-// it against what the parent's area says on another path. Values; no thread rule.
+// What travels in a room's auxiliary slot: who wrote the pages, with which serial, and for which prompt.
+// Decode checks it against what the parent's area says on another path. Values; no thread rule.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What one token of a model costs in KV cache, as rows: a row is what one layer of one component keeps for one token.
-// Values; no thread rule.
+// What one token of a model costs in KV cache, as rows: a row is what one layer of one component keeps for
+// one token. Values; no thread rule.
 #pragma once
 
 #include <cstdint>

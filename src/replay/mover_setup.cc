@@ -71,7 +71,8 @@ bool known_mover(std::string_view name) noexcept { return name == "shm" || name 
 Result<MoverSetup> open_mover(std::string_view name, std::uint64_t bytes) {
   if (name == "shm") return shm_setup(bytes);
   if (name == "tcp") return tcp_setup(bytes);
-  return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "--mover", fmt::format("\"{}\" is not one of shm, tcp", name));
+  return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "--mover",
+              fmt::format("\"{}\" is not one of shm, tcp", name));
 }
 
 }  // namespace kvferry::replay

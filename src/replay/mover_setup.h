@@ -1,4 +1,5 @@
-// Memory and mover of one worker, by mover name. Thread rule: the worker's main thread, before the manager starts.
+// Memory and mover of one worker, by mover name. Thread rule: the worker's main thread, before the manager
+// starts.
 #pragma once
 
 #include <cstddef>

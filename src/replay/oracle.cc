@@ -4,8 +4,9 @@
 
 #include "base/prng.h"
 
-// Word j of a row is x ^ (x >> 32) with x = row seed + (j + 1) * kStep: one add, one shift and one xor for each vector.
-// The loops are written once with compiler vectors and compiled twice; the wider one runs where the machine has it.
+// Word j of a row is x ^ (x >> 32) with x = row seed + (j + 1) * kStep: one add, one shift and one xor for
+// each vector. The loops are written once with compiler vectors and compiled twice; the wider one runs where
+// the machine has it.
 namespace kvferry::replay {
 namespace {
 
@@ -28,7 +29,9 @@ KVF_ALWAYS_INLINE std::uint64_t block_seed(const WriteTag& tag, const ItemSpec& 
   return mix64(seed ^ ((std::uint64_t{spec.layer} << 32) | spec.part));
 }
 
-KVF_ALWAYS_INLINE std::uint64_t row_seed(std::uint64_t block, std::uint32_t token) { return mix64(block + token); }
+KVF_ALWAYS_INLINE std::uint64_t row_seed(std::uint64_t block, std::uint32_t token) {
+  return mix64(block + token);
+}
 
 KVF_ALWAYS_INLINE void fill_row(std::byte* to, std::size_t bytes, std::uint64_t seed) {
   Vector x = {seed + kStep, seed + 2 * kStep, seed + 3 * kStep, seed + 4 * kStep};
@@ -75,11 +78,13 @@ KVF_ALWAYS_INLINE std::uint64_t differs_row(const std::byte* from, std::size_t b
 
 KVF_ALWAYS_INLINE void fill_rows(std::byte* item, std::uint64_t block, const ItemSpec& spec) {
   for (std::uint32_t row = 0; row < spec.rows; ++row) {
-    fill_row(item + std::size_t{row} * spec.row_bytes, spec.row_bytes, row_seed(block, spec.first_token + row));
+    fill_row(item + std::size_t{row} * spec.row_bytes, spec.row_bytes,
+             row_seed(block, spec.first_token + row));
   }
 }
 
-KVF_ALWAYS_INLINE std::uint64_t differs_rows(const std::byte* item, std::uint64_t block, const ItemSpec& spec) {
+KVF_ALWAYS_INLINE std::uint64_t differs_rows(const std::byte* item, std::uint64_t block,
+                                             const ItemSpec& spec) {
   std::uint64_t differs = 0;
   for (std::uint32_t row = 0; row < spec.rows; ++row) {
     differs |= differs_row(item + std::size_t{row} * spec.row_bytes, spec.row_bytes,
@@ -90,7 +95,8 @@ KVF_ALWAYS_INLINE std::uint64_t differs_rows(const std::byte* item, std::uint64_
 
 KVF_ALWAYS_INLINE void fill_words(std::byte* to, std::size_t bytes, std::uint64_t word) {
   const Vector words = {word, word, word, word};
-  for (; bytes >= kVectorBytes; bytes -= kVectorBytes, to += kVectorBytes) std::memcpy(to, &words, kVectorBytes);
+  for (; bytes >= kVectorBytes; bytes -= kVectorBytes, to += kVectorBytes)
+    std::memcpy(to, &words, kVectorBytes);
   for (; bytes > 0; --bytes, ++to) *to = static_cast<std::byte>(word & 0xff);
 }
 

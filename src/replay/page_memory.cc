@@ -63,12 +63,14 @@ ItemSpec PageMemory::spec(const Plane& plane, const PageTag& tag) const noexcept
 }
 
 void PageMemory::fill(std::uint32_t page, const PageTag& tag) noexcept {
-  for (const Plane& plane : planes_) oracle_fill(plane.base + plane.stride * page, tag.write, spec(plane, tag));
+  for (const Plane& plane : planes_)
+    oracle_fill(plane.base + plane.stride * page, tag.write, spec(plane, tag));
 }
 
 std::uint64_t PageMemory::wrong(std::uint32_t page, const PageTag& tag) const noexcept {
   std::uint64_t bytes = 0;
-  for (const Plane& plane : planes_) bytes += oracle_wrong(plane.base + plane.stride * page, tag.write, spec(plane, tag));
+  for (const Plane& plane : planes_)
+    bytes += oracle_wrong(plane.base + plane.stride * page, tag.write, spec(plane, tag));
   return bytes;
 }
 
@@ -78,7 +80,8 @@ void PageMemory::poison(std::uint32_t page) noexcept {
 
 std::uint64_t PageMemory::stranger(std::uint32_t page) const noexcept {
   std::uint64_t bytes = 0;
-  for (const Plane& plane : planes_) bytes += poison_wrong({plane.base + plane.stride * page, plane.stride}, page);
+  for (const Plane& plane : planes_)
+    bytes += poison_wrong({plane.base + plane.stride * page, plane.stride}, page);
   return bytes;
 }
 

@@ -1,5 +1,5 @@
-// Where the bytes of a page are, and what they must be: fills, checks and poisons whole pages over all layers.
-// Does not own the memory. Thread rule: one thread for each page.
+// Where the bytes of a page are, and what they must be: fills, checks and poisons whole pages over all
+// layers. Does not own the memory. Thread rule: one thread for each page.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Shape {
   std::uint32_t aux_slots = 0;
 
   std::uint64_t page_bytes() const { return model.bytes_per_token() * page_tokens; }  // over all layers
-  std::uint64_t aux_base() const;                                                     // bytes from the start
+  std::uint64_t aux_base() const;  // bytes from the start
   std::uint64_t total_bytes() const;
   Layout layout(RegionId) const;
 };
@@ -42,8 +42,9 @@ class PageMemory {
   void fill(std::uint32_t page, const PageTag&) noexcept;
   std::uint64_t wrong(std::uint32_t page, const PageTag&) const noexcept;  // bytes
   void poison(std::uint32_t page) noexcept;
-  std::uint64_t stranger(std::uint32_t page) const noexcept;               // bytes of the poison that changed
-  // Whose poison this page holds: the number of that page of its process, or -1. Slow; for looking for faults.
+  std::uint64_t stranger(std::uint32_t page) const noexcept;  // bytes of the poison that changed
+  // Whose poison this page holds: the number of that page of its process, or -1. Slow; for looking for
+  // faults.
   std::int64_t poison_of(std::uint32_t page, std::uint32_t pages) const noexcept;
   std::span<std::byte> aux(std::uint32_t slot) const noexcept;
   std::uint64_t page_bytes() const noexcept { return page_bytes_; }

@@ -1,5 +1,6 @@
-// Which pages of a process are free. The free list is kept shuffled, so that neighbours in a prompt are scattered in
-// memory as in a server that has run for days. Indices only; the memory is PageMemory's. Thread rule: one thread.
+// Which pages of a process are free. The free list is kept shuffled, so that neighbours in a prompt are
+// scattered in memory as in a server that has run for days. Indices only; the memory is PageMemory's. Thread
+// rule: one thread.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ void PrefillWorker::on_message(const Message& message) {
     case Message::Kind::kResume: resume(message.request); break;
     case Message::Kind::kAbort:
       if (Room* room = find(message.request); room != nullptr && room->attempt == message.attempt) {
-        core_.abort(room->handle, room->request, "the router gave the request up: its decode process is gone");
+        core_.abort(room->handle, room->request,
+                    "the router gave the request up: its decode process is gone");
       }
       break;
     default: break;
@@ -230,7 +231,8 @@ void PrefillWorker::fill_slice(Room& room) {
   const std::span<const std::uint64_t> hashes = core_.area().hashes(room.request);
   const std::uint32_t page_tokens = core_.area().config().page_tokens;
   const std::vector<std::uint32_t>& pages = room.chunks.back().pages;
-  for (std::uint64_t done = 0; done < kSliceBytes && room.filled < pages.size(); done += core_.memory().page_bytes()) {
+  for (std::uint64_t done = 0; done < kSliceBytes && room.filled < pages.size();
+       done += core_.memory().page_bytes()) {
     const std::uint32_t token = room.next + room.filled * page_tokens;
     const PageTag tag{room.write, hashes[token / kBlockTokens], token % kBlockTokens};
     core_.check_free(pages[room.filled]);
@@ -249,8 +251,9 @@ bool PrefillWorker::push(Room& room) {
   spec.aux_slot = chunk.aux;
   if (spec.last) {
     const std::span<const std::uint64_t> hashes = core_.area().hashes(room.request);
-    write_manifest(core_.memory().aux(chunk.aux), Manifest{room.write, std::uint64_t{room.request} + 1, room.attempt,
-                                                           request.input_tokens, room.prefix, digest_of(hashes)});
+    write_manifest(core_.memory().aux(chunk.aux),
+                   Manifest{room.write, std::uint64_t{room.request} + 1, room.attempt, request.input_tokens,
+                            room.prefix, digest_of(hashes)});
   }
   const bool last = spec.last;
   if (last) core_.record(room.request).pushed_ns = monotonic_ns();

@@ -1,5 +1,5 @@
-// Blocks of 512 tokens that a decode process holds, by hash. A block is shared while a request uses it and ends with
-// its last user; its pages then go back. Thread rule: one thread.
+// Blocks of 512 tokens that a decode process holds, by hash. A block is shared while a request uses it and
+// ends with its last user; its pages then go back. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class PrefixCache {
   std::uint32_t held(std::span<const std::uint64_t> hashes) const;
   // Counts one more user of a held block.
   void use(std::uint64_t hash);
-  // A block that arrived and was proven; the caller is its first user. false: another copy is held already, the
-  // caller keeps its own pages to itself.
+  // A block that arrived and was proven; the caller is its first user. false: another copy is held already,
+  // the caller keeps its own pages to itself.
   bool add(std::uint64_t hash, const WriteTag&, std::span<const std::uint32_t> pages);
 
   struct Block {

@@ -1,5 +1,5 @@
-// The line on stderr that shows how far a run is. On a terminal it is rewritten in place; else a line every few seconds.
-// Thread rule: the parent's main thread.
+// The line on stderr that shows how far a run is. On a terminal it is rewritten in place; else a line every
+// few seconds. Thread rule: the parent's main thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void update(std::int64_t now_ns, std::uint64_t done, std::uint64_t bytes, std::uint32_t live, std::int64_t trace_us);
+  void update(std::int64_t now_ns, std::uint64_t done, std::uint64_t bytes, std::uint32_t live,
+              std::int64_t trace_us);
   static std::string text(std::uint64_t done, std::uint64_t rooms, std::uint64_t bytes, std::uint32_t live,
                           std::int64_t trace_us, double seconds);
 

@@ -55,7 +55,8 @@ Result<> Referee::start() {
     }
     if (monotonic_ns() - begin > kStartNs) {
       return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, "start-up",
-                  fmt::format("the workers were not ready after {} s; give a smaller --pool-mib", kStartNs / 1'000'000'000));
+                  fmt::format("the workers were not ready after {} s; give a smaller --pool-mib",
+                              kStartNs / 1'000'000'000));
     }
   }
   last_change_ns_ = monotonic_ns();
@@ -78,7 +79,8 @@ void Referee::begin_backlog() {
     const Choice prefill = choose(Side::kPrefill, index, request.prefill);
     const Choice decode = choose(Side::kDecode, index, request.decode);
     if (prefill == Choice::kNone || decode == Choice::kNone) {
-      request.reason = fmt::format("no {} process left", name_of(prefill == Choice::kNone ? Side::kPrefill : Side::kDecode));
+      request.reason = fmt::format("no {} process left",
+                                   name_of(prefill == Choice::kNone ? Side::kPrefill : Side::kDecode));
       ++tally_.failures[request.reason];
       request.outcome = Outcome::kFailed;
     } else if (prefill == Choice::kWait || decode == Choice::kWait) {
@@ -89,14 +91,15 @@ void Referee::begin_backlog() {
   }
 }
 
-// Prefill: round robin. Decode: by the second block, so that prompts with one beginning meet the blocks held there
-// (the first block is often one system prompt for all).
+// Prefill: round robin. Decode: by the second block, so that prompts with one beginning meet the blocks held
+// there (the first block is often one system prompt for all).
 Referee::Choice Referee::choose(Side side, std::uint32_t request, std::uint32_t& slot) {
   const AreaConfig& config = area_.config();
   const std::uint32_t first = side == Side::kPrefill ? 0 : config.prefill;
   const std::uint32_t count = side == Side::kPrefill ? config.prefill : config.decode;
   const std::span<const std::uint64_t> hashes = area_.hashes(request);
-  const std::uint64_t wish = side == Side::kPrefill ? next_prefill_ : mix64(hashes[hashes.size() > 1 ? 1 : 0]);
+  const std::uint64_t wish =
+      side == Side::kPrefill ? next_prefill_ : mix64(hashes[hashes.size() > 1 ? 1 : 0]);
   bool hope = false;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t candidate = first + static_cast<std::uint32_t>((wish + i) % count);
@@ -154,7 +157,8 @@ void Referee::resume(std::uint32_t index) {
 bool Referee::settled() const {
   for (std::uint32_t slot = area_.config().prefill; slot < area_.workers(); ++slot) {
     if (!running(slot)) continue;
-    if (area_.worker(slot).releases_done.load(std::memory_order_acquire) < releases_asked_[slot]) return false;
+    if (area_.worker(slot).releases_done.load(std::memory_order_acquire) < releases_asked_[slot])
+      return false;
   }
   return true;
 }
@@ -166,8 +170,8 @@ bool Referee::short_of_pages() const {
   return false;
 }
 
-// A survivor that has met the dead process must find out by itself: that is measured. One that has not cannot know, so
-// the router tells it, as a router would.
+// A survivor that has met the dead process must find out by itself: that is measured. One that has not cannot
+// know, so the router tells it, as a router would.
 void Referee::kill(std::uint32_t slot, bool restart) {
   restart_[slot] = restart;
   const Side dead = slot < area_.config().prefill ? Side::kPrefill : Side::kDecode;
@@ -211,7 +215,9 @@ void Referee::pump(int timeout_ms, std::vector<Finished>& finished) {
     switch (event.kind) {
       case FleetEvent::Kind::kMessage: on_message(event); break;
       case FleetEvent::Kind::kDied: on_died(event); break;
-      case FleetEvent::Kind::kTrouble: fatal_ = fmt::format("{}: {}", fleet_.name(event.slot), event.text); break;
+      case FleetEvent::Kind::kTrouble:
+        fatal_ = fmt::format("{}: {}", fleet_.name(event.slot), event.text);
+        break;
       default: break;
     }
   }
@@ -239,7 +245,8 @@ void Referee::on_message(const FleetEvent& event) {
   const Side side = event.slot < area_.config().prefill ? Side::kPrefill : Side::kDecode;
   const std::uint32_t life = side == Side::kPrefill ? request.prefill_life : request.decode_life;
   const std::uint32_t slot = side == Side::kPrefill ? request.prefill : request.decode;
-  if (!request.live || event.message.attempt != request.attempt || event.life != life || event.slot != slot) return;
+  if (!request.live || event.message.attempt != request.attempt || event.life != life || event.slot != slot)
+    return;
   Half& half = request.half[at(side)];
   switch (event.message.kind) {
     case Message::Kind::kOpened:
@@ -355,7 +362,9 @@ void Referee::measure_kill(std::uint32_t index, const Request& request) {
   if (!request.contact || request.kill_ns == 0) return;
   const Side survivor = request.half[at(Side::kPrefill)].gone ? Side::kDecode : Side::kPrefill;
   const SideRecord& side = record(index, survivor);
-  if (request.half[at(survivor)].gone || side.state != SideState::kFailed || side.terminal_ns < request.kill_ns) return;
+  if (request.half[at(survivor)].gone || side.state != SideState::kFailed ||
+      side.terminal_ns < request.kill_ns)
+    return;
   const std::int64_t failing = side.failing_ns != 0 ? side.failing_ns.load() : side.terminal_ns.load();
   if (failing >= request.kill_ns) tally_.kill_to_reason_ms.push_back(ms_between(request.kill_ns, failing));
   tally_.kill_to_failed_ms.push_back(ms_between(request.kill_ns, side.terminal_ns));
@@ -375,9 +384,11 @@ void Referee::look_for_hung() {
     Request& request = requests_[index];
     for (const Side side : {Side::kPrefill, Side::kDecode}) {
       const SideRecord& r = record(index, side);
-      if (request.hung || request.half[at(side)].over() || r.attempt != request.attempt || r.terminal_ns != 0) continue;
+      if (request.hung || request.half[at(side)].over() || r.attempt != request.attempt || r.terminal_ns != 0)
+        continue;
       const bool failing_too_long = r.failing_ns != 0 && now > r.failing_ns + end;
-      const bool alone_too_long = request.kill_ns != 0 && request.contact && now > request.kill_ns + find_out + end;
+      const bool alone_too_long =
+          request.kill_ns != 0 && request.contact && now > request.kill_ns + find_out + end;
       if (!failing_too_long && !alone_too_long) continue;
       request.hung = true;
       if (tally_.note.empty()) {
@@ -395,21 +406,22 @@ std::string Referee::describe_live() const {
     for (const Side side : {Side::kPrefill, Side::kDecode}) {
       const Half& half = requests_[index].half[at(side)];
       const SideRecord& r = record(index, side);
-      const char* state = half.gone                                ? "dead"
-                          : half.ended                             ? "ended"
-                          : r.attempt != requests_[index].attempt  ? "not opened"
-                          : r.terminal_ns != 0                     ? "terminal"
-                          : r.failing_ns != 0                      ? "failing"
-                          : r.pushed_ns != 0                       ? "pushed all"
-                          : r.granted_ns != 0                      ? "granted"
-                          : r.opened_ns != 0                       ? "opened"
-                                                                   : "not opened";
+      const char* state = half.gone                               ? "dead"
+                          : half.ended                            ? "ended"
+                          : r.attempt != requests_[index].attempt ? "not opened"
+                          : r.terminal_ns != 0                    ? "terminal"
+                          : r.failing_ns != 0                     ? "failing"
+                          : r.pushed_ns != 0                      ? "pushed all"
+                          : r.granted_ns != 0                     ? "granted"
+                          : r.opened_ns != 0                      ? "opened"
+                                                                  : "not opened";
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(side), state);
     }
     ++states[text];
   }
   std::string all;
-  for (const auto& [text, count] : states) all += fmt::format("{}{} rooms: {}", all.empty() ? "" : "; ", count, text);
+  for (const auto& [text, count] : states)
+    all += fmt::format("{}{} rooms: {}", all.empty() ? "" : "; ", count, text);
   return all;
 }
 
@@ -437,7 +449,8 @@ void Referee::finish() {
   }
   for (std::uint32_t slot = 0; slot < area_.workers(); ++slot) {
     if (fleet_.state(slot) == Fleet::State::kNone) continue;
-    tally_.note = fmt::format("{} did not end within {} s of being told to", fleet_.name(slot), kEndNs / 1'000'000'000);
+    tally_.note =
+        fmt::format("{} did not end within {} s of being told to", fleet_.name(slot), kEndNs / 1'000'000'000);
     fleet_.kill(slot);
   }
 }

@@ -1,5 +1,5 @@
-// The parent's judge: gives requests to workers as attempts, kills and restarts, retries what a kill failed, and counts
-// what became of everything. Thread rule: the parent's main thread.
+// The parent's judge: gives requests to workers as attempts, kills and restarts, retries what a kill failed,
+// and counts what became of everything. Thread rule: the parent's main thread.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ class Referee {
   std::uint32_t tries(std::uint32_t request) const { return requests_[request].attempt + 1; }
   std::uint64_t live_max() const noexcept { return live_max_; }
 
-  std::string describe_live() const;  // where the rooms that are open stand, counted by state; for a run that is stuck
+  std::string describe_live()
+      const;  // where the rooms that are open stand, counted by state; for a run that is stuck
 
   Tally tally() const;          // at any time; complete after finish()
 
@@ -68,8 +69,10 @@ class Referee {
   };
   struct Request {
     Outcome outcome = Outcome::kNone;
-    bool live = false, proven = false, kill_hit = false, contact = false, given_up = false, hung = false, held = false;
-    bool bereaved = false;      // one of its processes died during the attempt, or what it said may have been lost
+    bool live = false, proven = false, kill_hit = false, contact = false, given_up = false, hung = false,
+         held = false;
+    bool bereaved =
+        false;      // one of its processes died during the attempt, or what it said may have been lost
     std::uint32_t attempt = 0;
     std::uint32_t prefill = 0, decode = 0, prefill_life = 0, decode_life = 0;
     Half half[2];

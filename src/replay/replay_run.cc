@@ -8,7 +8,8 @@
 namespace kvferry::replay {
 namespace {
 
-constexpr std::int64_t kStuckNs = 30'000'000'000;  // nothing at all moved for so long, though the clock asks for nothing
+constexpr std::int64_t kStuckNs =
+    30'000'000'000;  // nothing at all moved for so long, though the clock asks for nothing
 constexpr int kBusyMs = 1;
 constexpr int kIdleMs = 100;
 
@@ -43,7 +44,8 @@ void ReplayRun::run() {
     for (const Finished& f : finished_) {
       ++done_;
       const double hold_us = plan_.decode_ms * 1000 * trace_.requests[f.request].output_tokens;
-      if (f.succeeded) schedule_.hold(f.request, clock_.now_us(monotonic_ns()) + static_cast<std::int64_t>(hold_us));
+      if (f.succeeded)
+        schedule_.hold(f.request, clock_.now_us(monotonic_ns()) + static_cast<std::int64_t>(hold_us));
     }
     progress_.update(wall, done_, area_.total(Count::kBytesMoved), referee_.live(), now);
     if (over()) break;
@@ -52,7 +54,8 @@ void ReplayRun::run() {
       break;
     }
     if (stuck(wall)) {
-      ended_early_ = fmt::format("nothing moved for {} s; {}", kStuckNs / 1'000'000'000, referee_.describe_live());
+      ended_early_ =
+          fmt::format("nothing moved for {} s; {}", kStuckNs / 1'000'000'000, referee_.describe_live());
       break;
     }
   }
@@ -66,7 +69,8 @@ void ReplayRun::jump() {
 }
 
 void ReplayRun::fire_releases(std::int64_t now_us) {
-  while (const std::optional<std::uint32_t> request = schedule_.take_release(now_us)) referee_.release(*request);
+  while (const std::optional<std::uint32_t> request = schedule_.take_release(now_us))
+    referee_.release(*request);
 }
 
 void ReplayRun::fire_arrivals(std::int64_t now_us) {
@@ -112,12 +116,14 @@ std::vector<std::string> ReplayRun::kills_not_fired() const {
 int ReplayRun::timeout_ms(std::int64_t wall_ns) const {
   if (clock_.jumps()) return kBusyMs;
   std::int64_t next = wall_ns + kIdleMs * std::int64_t{1'000'000};
-  if (const auto at = schedule_.next_arrival(); at && referee_.unfinished() < live_most_) next = std::min(next, clock_.wall_ns_of(*at));
+  if (const auto at = schedule_.next_arrival(); at && referee_.unfinished() < live_most_)
+    next = std::min(next, clock_.wall_ns_of(*at));
   if (const auto at = schedule_.next_release()) next = std::min(next, clock_.wall_ns_of(*at));
   for (const Kill& kill : kills_) {
     if (kill.fired) continue;
-    next = std::min(next, kill.spec.at_room ? wall_ns + kBusyMs * std::int64_t{1'000'000}
-                                            : clock_.wall_ns_of(static_cast<std::int64_t>(kill.spec.seconds * 1e6)));
+    next = std::min(next, kill.spec.at_room
+                              ? wall_ns + kBusyMs * std::int64_t{1'000'000}
+                              : clock_.wall_ns_of(static_cast<std::int64_t>(kill.spec.seconds * 1e6)));
   }
   return static_cast<int>(std::clamp<std::int64_t>((next - wall_ns + 999'999) / 1'000'000, 1, kIdleMs));
 }

@@ -1,5 +1,5 @@
-// One replay from the first arrival to the last page: the trace clock drives the referee. Thread rule: the parent's
-// main thread.
+// One replay from the first arrival to the last page: the trace clock drives the referee. Thread rule: the
+// parent's main thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace kvferry::replay {
 
-inline constexpr std::uint32_t kLiveRoomsPerDecode = 128;  // rooms open at once: an engine's queue is as finite
+inline constexpr std::uint32_t kLiveRoomsPerDecode =
+    128;  // rooms open at once: an engine's queue is as finite
 
 struct ReplayPlan {
   double speed = 0;           // trace seconds for each wall second; 0: max
@@ -28,7 +29,7 @@ class ReplayRun {
  public:
   ReplayRun(const Trace& trace, const ReplayPlan& plan, Area& area, Referee& referee);
 
-  void run();                                    // returns when every room has ended, or nothing moves any more
+  void run();  // returns when every room has ended, or nothing moves any more
   std::vector<std::string> kills_not_fired() const;
   std::string ended_early() const { return ended_early_; }
 

@@ -1,4 +1,5 @@
-// The trace clock and what it rules: arrivals and releases. Pure: wall time is handed in. Thread rule: one thread.
+// The trace clock and what it rules: arrivals and releases. Pure: wall time is handed in. Thread rule: one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,8 @@ class Schedule {
     bool full = false;        // as many rooms live as may be
     bool idle = false;        // no room is live
   };
-  // Where a clock that jumps goes next: to the next release when no page is free, else to the next arrival; nowhere
-  // while the rooms that live have to get on first.
+  // Where a clock that jumps goes next: to the next release when no page is free, else to the next arrival;
+  // nowhere while the rooms that live have to get on first.
   std::optional<std::int64_t> jump(const Situation&) const;
 
  private:

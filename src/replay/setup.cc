@@ -37,9 +37,10 @@ Result<Shape> make_shape(const PoolWish& wish) {
   const std::uint64_t page = shape.page_bytes();
   for (const ModelPart& part : wish.model.parts) {
     if (std::uint64_t{part.row_bytes} * wish.page_tokens > kMostPageBytes) {
-      return usage(fmt::format("--page-tokens {}", wish.page_tokens),
-                   fmt::format("a page has {} bytes a layer, at most {} are possible; give fewer tokens a page",
-                               std::uint64_t{part.row_bytes} * wish.page_tokens, kMostPageBytes));
+      return usage(
+          fmt::format("--page-tokens {}", wish.page_tokens),
+          fmt::format("a page has {} bytes a layer, at most {} are possible; give fewer tokens a page",
+                      std::uint64_t{part.row_bytes} * wish.page_tokens, kMostPageBytes));
     }
   }
   const std::uint64_t prompt = wish.model.bytes_per_token() * wish.longest_prompt;
@@ -48,14 +49,16 @@ Result<Shape> make_shape(const PoolWish& wish) {
   if (bytes == 0) bytes = std::max(std::clamp(4 * prompt, kLeastDefault, kMostDefault), chunk_pages * page);
   const std::uint64_t pages = bytes / page;
   if (pages < chunk_pages) {
-    return usage(fmt::format("--pool-mib {}", bytes / kMiB),
-                 fmt::format("the pool holds {} tokens, but one chunk has {}; give at least --pool-mib {} or smaller "
-                             "--chunk-tokens",
-                             pages * wish.page_tokens, wish.chunk_tokens, (chunk_pages * page + kMiB - 1) / kMiB));
+    return usage(
+        fmt::format("--pool-mib {}", bytes / kMiB),
+        fmt::format("the pool holds {} tokens, but one chunk has {}; give at least --pool-mib {} or smaller "
+                    "--chunk-tokens",
+                    pages * wish.page_tokens, wish.chunk_tokens, (chunk_pages * page + kMiB - 1) / kMiB));
   }
   if (pages > kMostPages) {
     return usage(fmt::format("--pool-mib {}", bytes / kMiB),
-                 fmt::format("the pool has {} pages, at most {} are possible; give more --page-tokens", pages, kMostPages));
+                 fmt::format("the pool has {} pages, at most {} are possible; give more --page-tokens", pages,
+                             kMostPages));
   }
   shape.pages = static_cast<std::uint32_t>(pages);
   return shape;
@@ -65,8 +68,8 @@ Result<> check_memory(const Shape& shape, std::uint32_t processes) {
   const std::uint64_t needed = shape.total_bytes() * processes, available = available_bytes();
   if (available == 0 || needed <= available) return {};
   return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, "memory for the pools",
-              fmt::format("{} processes need {} MiB, {} MiB are available; give a smaller --pool-mib", processes,
-                          needed / kMiB, available / kMiB));
+              fmt::format("{} processes need {} MiB, {} MiB are available; give a smaller --pool-mib",
+                          processes, needed / kMiB, available / kMiB));
 }
 
 }  // namespace kvferry::replay

@@ -11,7 +11,7 @@ namespace kvferry::replay {
 struct PoolWish {
   Model model;
   std::uint32_t page_tokens = 16, chunk_tokens = 2048;
-  std::uint64_t pool_mib = 0;        // of each process; 0: four times the longest prompt, from 16 MiB to 4 GiB
+  std::uint64_t pool_mib = 0;  // of each process; 0: four times the longest prompt, from 16 MiB to 4 GiB
   std::uint32_t longest_prompt = 0;  // tokens
   std::uint32_t aux_slots = 0;
 };

@@ -23,7 +23,9 @@ nlohmann::ordered_json quantiles_json(const std::vector<double>& values) {
   return json;
 }
 
-double rate(const Tally& t) { return t.seconds > 0 ? static_cast<double>(t.bytes_moved) / 1e9 / t.seconds : 0; }
+double rate(const Tally& t) {
+  return t.seconds > 0 ? static_cast<double>(t.bytes_moved) / 1e9 / t.seconds : 0;
+}
 
 void add(std::vector<std::string>& broken, std::uint64_t count, const char* what) {
   if (count > 0) broken.push_back(fmt::format("{}: {}", what, count));
@@ -53,11 +55,13 @@ std::vector<std::string> broken_promises(const Tally& t) {
   add(broken, t.unreasoned, "rooms that failed without a reason");
   add(broken, t.disagreements, "rooms whose sides ended differently");
   if (t.succeeded + t.failed != t.rooms) {
-    broken.push_back(fmt::format("{} succeeded + {} failed are not {} rooms", t.succeeded, t.failed, t.rooms));
+    broken.push_back(
+        fmt::format("{} succeeded + {} failed are not {} rooms", t.succeeded, t.failed, t.rooms));
   }
   if (t.pages_lent != t.pages_returned + t.pages_quarantined + t.pages_lost) {
-    broken.push_back(fmt::format("{} pages were lent, but {} returned + {} quarantined + {} lost with a killed process",
-                                 t.pages_lent, t.pages_returned, t.pages_quarantined, t.pages_lost));
+    broken.push_back(
+        fmt::format("{} pages were lent, but {} returned + {} quarantined + {} lost with a killed process",
+                    t.pages_lent, t.pages_returned, t.pages_quarantined, t.pages_lost));
   }
   if (t.bytes_verified < t.bytes_moved) {
     broken.push_back(fmt::format("{} bytes moved, but only {} verified", t.bytes_moved, t.bytes_verified));
@@ -114,24 +118,27 @@ std::string to_json(const Tally& t) {
 std::string to_text(const Tally& t) {
   const Quantiles t0 = quantiles(t.t0_ms), transfer = quantiles(t.transfer_ms);
   std::string text;
-  const auto row = [&](const char* name, const std::string& value) { text += fmt::format("  {:<22}{}\n", name, value); };
-  row("rooms", fmt::format("{}: {} succeeded, {} failed, {} hung; {} attempts, {} live at the peak", t.rooms, t.succeeded,
-                           t.failed, t.hung, t.attempts, t.rooms_live_max));
+  const auto row = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<22}{}\n", name, value);
+  };
+  row("rooms", fmt::format("{}: {} succeeded, {} failed, {} hung; {} attempts, {} live at the peak", t.rooms,
+                           t.succeeded, t.failed, t.hung, t.attempts, t.rooms_live_max));
   for (const auto& [cause, count] : t.failures) row("", fmt::format("{} x {}", count, cause));
-  row("bytes", fmt::format("{} moved in {} chunks, {} verified, {} wrong; {} not sent, decode held them", t.bytes_moved,
-                           t.chunks, t.bytes_verified, t.bytes_wrong, t.prefix_hit_bytes));
+  row("bytes", fmt::format("{} moved in {} chunks, {} verified, {} wrong; {} not sent, decode held them",
+                           t.bytes_moved, t.chunks, t.bytes_verified, t.bytes_wrong, t.prefix_hit_bytes));
   row("stranger writes", fmt::format("{}", t.stranger_writes));
-  row("pages", fmt::format("{} lent = {} returned + {} quarantined + {} lost with a killed process; {} waits", t.pages_lent,
-                           t.pages_returned, t.pages_quarantined, t.pages_lost, t.page_waits));
+  row("pages", fmt::format("{} lent = {} returned + {} quarantined + {} lost with a killed process; {} waits",
+                           t.pages_lent, t.pages_returned, t.pages_quarantined, t.pages_lost, t.page_waits));
   row("kills", fmt::format("{}, {} restarts, {} rooms tried again", t.kills, t.restarts, t.retries));
   if (!t.kill_to_failed_ms.empty()) {
-    row("after a kill", fmt::format("reason after {:.1f} ms at most, Failed after {:.1f} ms at most ({} rooms)",
-                                    highest(t.kill_to_reason_ms), highest(t.kill_to_failed_ms),
-                                    t.kill_to_failed_ms.size()));
+    row("after a kill",
+        fmt::format("reason after {:.1f} ms at most, Failed after {:.1f} ms at most ({} rooms)",
+                    highest(t.kill_to_reason_ms), highest(t.kill_to_failed_ms), t.kill_to_failed_ms.size()));
   }
   row("last chunk to Success", fmt::format("p50 {:.2f} ms, p99 {:.2f} ms", t0.p50, t0.p99));
   row("grant to Success", fmt::format("p50 {:.2f} ms, p99 {:.2f} ms", transfer.p50, transfer.p99));
-  row("rate", fmt::format("{:.2f} GB/s over {:.1f} s (start-up {:.1f} s)", rate(t), t.seconds, t.startup_seconds));
+  row("rate",
+      fmt::format("{:.2f} GB/s over {:.1f} s (start-up {:.1f} s)", rate(t), t.seconds, t.startup_seconds));
   const std::vector<std::string> broken = broken_promises(t);
   row("promises", broken.empty() ? "kept" : "BROKEN");
   for (const std::string& line : broken) row("", line);

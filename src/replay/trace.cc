@@ -33,12 +33,15 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// A whole number in [least, most]; `scale` units of the result are one unit of the file (fractions are kept so far).
+// A whole number in [least, most]; `scale` units of the result are one unit of the file (fractions are kept
+// so far).
 Result<std::int64_t> number(const Json& object, const char* field, std::int64_t least, std::int64_t most,
                             std::int64_t scale, const Place& place) {
   const auto found = object.find(field);
-  if (found == object.end()) return place.bad(field, "is missing; a line needs timestamp, input_length, output_length and hash_ids");
-  const std::string range = fmt::format("must be a {}number from {} to {}", scale == 1 ? "whole " : "", least, most);
+  if (found == object.end())
+    return place.bad(field, "is missing; a line needs timestamp, input_length, output_length and hash_ids");
+  const std::string range =
+      fmt::format("must be a {}number from {} to {}", scale == 1 ? "whole " : "", least, most);
   if (!found->is_number() || (scale == 1 && !found->is_number_integer())) {
     return place.bad(field, fmt::format("is {}, but {}", shown(*found), range));
   }
@@ -54,19 +57,23 @@ std::uint32_t blocks_of(std::uint32_t tokens) { return (tokens + kBlockTokens - 
 
 Result<> read_hashes(const Json& object, TraceRequest& request, Trace& trace, const Place& place) {
   const auto found = object.find("hash_ids");
-  if (found == object.end()) return place.bad("hash_ids", "is missing; it lists one number for each 512 tokens of the prompt");
-  if (!found->is_array()) return place.bad("hash_ids", fmt::format("is {}, but must be a list of whole numbers", shown(*found)));
+  if (found == object.end())
+    return place.bad("hash_ids", "is missing; it lists one number for each 512 tokens of the prompt");
+  if (!found->is_array())
+    return place.bad("hash_ids", fmt::format("is {}, but must be a list of whole numbers", shown(*found)));
   const std::uint32_t needed = blocks_of(request.input_tokens);
   if (found->size() != needed) {
-    return place.bad("hash_ids", fmt::format("has {} entries, but input_length {} needs {} (one for each {} tokens)",
-                                             found->size(), request.input_tokens, needed, kBlockTokens));
+    return place.bad("hash_ids",
+                     fmt::format("has {} entries, but input_length {} needs {} (one for each {} tokens)",
+                                 found->size(), request.input_tokens, needed, kBlockTokens));
   }
   request.first_hash = static_cast<std::uint32_t>(trace.hashes.size());
   request.hashes = needed;
   for (std::size_t i = 0; i < needed; ++i) {
     const Json& id = (*found)[i];
     if (!id.is_number_unsigned()) {
-      return place.bad("hash_ids", fmt::format("entry {} is {}, but must be a whole number from 0", i, shown(id)));
+      return place.bad("hash_ids",
+                       fmt::format("entry {} is {}, but must be a whole number from 0", i, shown(id)));
     }
     trace.hashes.push_back(id.get<std::uint64_t>());
   }
@@ -84,7 +91,8 @@ void cut(TraceRequest& request, Trace& trace, const TraceLimits& limits) {
 Result<> read_line(std::string_view line, Trace& trace, const TraceLimits& limits, const Place& place) {
   const Json object = Json::parse(line.begin(), line.end(), nullptr, false);
   if (object.is_discarded()) return place.bad("", fmt::format("is not JSON: {}", line.substr(0, kShown)));
-  if (!object.is_object()) return place.bad("", fmt::format("is {}, but each line must be one JSON object", shown(object)));
+  if (!object.is_object())
+    return place.bad("", fmt::format("is {}, but each line must be one JSON object", shown(object)));
   TraceRequest request;
   request.line = place.line;
   const Result<std::int64_t> at = number(object, "timestamp", 0, kMaxTimestampMs, 1000, place);
@@ -117,7 +125,8 @@ Result<Trace> parse_trace(std::string_view text, std::string_view source, const 
     if (Result<> read = read_line(line, trace, limits, place); !read) return tl::unexpected(read.error());
   }
   if (trace.requests.empty()) {
-    return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, std::string(source), "holds no request; a trace has one JSON object a line");
+    return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, std::string(source),
+                "holds no request; a trace has one JSON object a line");
   }
   std::ranges::stable_sort(trace.requests, {}, &TraceRequest::arrival_us);
   return trace;

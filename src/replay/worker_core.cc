@@ -111,7 +111,9 @@ void WorkerCore::refused(std::string_view call, const Error& error) {
                error.line().c_str());
 }
 
-void WorkerCore::retire(std::uint32_t page, bool check, const PageTag& tag) { dirty_.push_back({page, check, tag}); }
+void WorkerCore::retire(std::uint32_t page, bool check, const PageTag& tag) {
+  dirty_.push_back({page, check, tag});
+}
 
 void WorkerCore::retire_all(std::span<const std::uint32_t> pages) {
   for (const std::uint32_t page : pages) retire(page, false, {});
@@ -147,8 +149,7 @@ void WorkerCore::finish() {
   for (const Quarantined& q : manager_->quarantined()) {
     for (const PageRun& run : q.pages) count(Count::kPagesQuarantined, run.count);
   }
-  while (scrub(kSliceBytes)) {
-  }
+  while (scrub(kSliceBytes)) {}
   for (const std::uint32_t page : pool_->free_pages()) check_free(page);
   for (const std::uint32_t slot : free_aux_) {
     count(Count::kStrangerWrites, poison_wrong(memory_->aux(slot), kAuxPlace + slot));

@@ -1,5 +1,5 @@
-// What prefill and decode workers share: the manager, the memory, the pages and their way back, the words to the
-// parent. Thread rule: the worker's main thread; the manager has its own progress thread.
+// What prefill and decode workers share: the manager, the memory, the pages and their way back, the words to
+// the parent. Thread rule: the worker's main thread; the manager has its own progress thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace kvferry::replay {
 
-inline constexpr std::uint64_t kSliceBytes = 4ULL << 20;  // worked on between two looks at the events: about 1 ms
+inline constexpr std::uint64_t kSliceBytes = 4ULL
+                                             << 20;  // worked on between two looks at the events: about 1 ms
 inline constexpr std::int64_t kRenewEveryNs = 10'000'000'000;  // a third of the lease
 
 class WorkerCore {
@@ -48,7 +49,8 @@ class WorkerCore {
   void abort(Handle, std::uint32_t request, const std::string& why);
   void refused(std::string_view call, const Error&);  // counts and logs what should not happen
 
-  // Pages on their way back: checked against `tag` if `check`, poisoned, then free. Done in slices by scrub().
+  // Pages on their way back: checked against `tag` if `check`, poisoned, then free. Done in slices by
+  // scrub().
   void retire(std::uint32_t page, bool check, const PageTag& tag);
   void retire_all(std::span<const std::uint32_t> pages);
   bool scrub(std::uint64_t bytes);  // true: more is left

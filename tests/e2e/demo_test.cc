@@ -28,13 +28,15 @@ TEST_P(Demo, KeepsItsPromisesThroughAbortsAndKills) {
   EXPECT_EQ(json["stranger_writes"], 0);
   EXPECT_EQ(json["bytes_moved"], json["bytes_verified"]);
   EXPECT_GT(json["prefix_hit_bytes"].get<std::uint64_t>(), 0U);
-  EXPECT_GT(json["pages_lost_with_process"].get<std::uint64_t>(), 0U) << "the kills hit rooms that had pages out";
+  EXPECT_GT(json["pages_lost_with_process"].get<std::uint64_t>(), 0U)
+      << "the kills hit rooms that had pages out";
   EXPECT_GT(json["kill_rooms_measured"].get<std::uint64_t>(), 0U);
   for (const nlohmann::json& act : json["acts"]) EXPECT_TRUE(act["as_planned"].get<bool>()) << act.dump();
   EXPECT_THAT(outcome.out, HasSubstr("prefill killed and restarted"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Movers, Demo, testing::Values("shm", "tcp"), [](const auto& p) { return std::string(p.param); });
+INSTANTIATE_TEST_SUITE_P(Movers, Demo, testing::Values("shm", "tcp"),
+                         [](const auto& p) { return std::string(p.param); });
 
 TEST(DemoFlags, AnUnknownMoverIsNamed) {
   const Outcome outcome = run({"demo", "--mover", "pigeon"});

@@ -1,4 +1,5 @@
-// Runs the program as a user does: arguments in, exit status and texts out. For the e2e tests of demo and replay.
+// Runs the program as a user does: arguments in, exit status and texts out. For the e2e tests of demo and
+// replay.
 #pragma once
 
 #include <fcntl.h>
@@ -113,7 +114,8 @@ class Running {
   pid_t pid_ = -1;
 };
 
-inline Outcome run(const std::vector<std::string>& arguments, std::chrono::seconds most = std::chrono::seconds(50)) {
+inline Outcome run(const std::vector<std::string>& arguments,
+                   std::chrono::seconds most = std::chrono::seconds(50)) {
   return Running(arguments).wait(most);
 }
 
@@ -144,8 +146,9 @@ inline std::string trace_line(int at_ms, int input, int output, int hash) {
   std::string hashes;
   for (int i = 0; i < (input + 511) / 512; ++i) hashes += (i > 0 ? ", " : "") + std::to_string(hash + i);
   std::array<char, 128> head{};
-  std::snprintf(head.data(), head.size(), "{\"timestamp\": %d, \"input_length\": %d, \"output_length\": %d, \"hash_ids\": [",
-                at_ms, input, output);
+  std::snprintf(head.data(), head.size(),
+                "{\"timestamp\": %d, \"input_length\": %d, \"output_length\": %d, \"hash_ids\": [", at_ms,
+                input, output);
   return head.data() + hashes + "]}\n";
 }
 

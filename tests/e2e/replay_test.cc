@@ -1,4 +1,5 @@
-// `kvferry replay` over real processes: bytes, back-pressure, aborts, kills, refusals, and what its exit status says.
+// `kvferry replay` over real processes: bytes, back-pressure, aborts, kills, refusals, and what its exit
+// status says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ class Replay : public testing::TestWithParam<const char*> {};
 
 TEST_P(Replay, EveryRoomOfASmallPoolArrivesWhole) {
   const TextFile trace(mixed_trace(150));
-  const Outcome outcome = run(with(trace, {"--mover", GetParam(), "--pool-mib", "1", "--bytes-per-token", "64"}));
+  const Outcome outcome =
+      run(with(trace, {"--mover", GetParam(), "--pool-mib", "1", "--bytes-per-token", "64"}));
   expect_kept(outcome);
   const nlohmann::json json = outcome.json();
   EXPECT_EQ(json["succeeded"], 150);
@@ -47,27 +49,32 @@ TEST_P(Replay, EveryRoomOfASmallPoolArrivesWhole) {
 
 TEST_P(Replay, AbortsAndKillsEndEveryRoomWithAReason) {
   const TextFile trace(mixed_trace(200));
-  const Outcome outcome = run(with(trace, {"--mover", GetParam(), "--pool-mib", "1", "--prefill", "2", "--decode", "2",
-                                           "--abort-rate", "0.2", "--kill", "prefill.1@room:40:restart", "--kill",
-                                           "decode.0@room:90:restart", "--seed", "5"}));
+  const Outcome outcome =
+      run(with(trace, {"--mover", GetParam(), "--pool-mib", "1", "--prefill", "2", "--decode", "2",
+                       "--abort-rate", "0.2", "--kill", "prefill.1@room:40:restart", "--kill",
+                       "decode.0@room:90:restart", "--seed", "5"}));
   expect_kept(outcome);
   const nlohmann::json json = outcome.json();
   EXPECT_EQ(json["kills"], 2);
   EXPECT_EQ(json["restarts"], 2);
   EXPECT_GT(json["retries"].get<int>(), 0);
-  EXPECT_GT(json["failures"]["aborted by prefill"].get<int>() + json["failures"]["aborted by decode"].get<int>(), 0);
+  EXPECT_GT(
+      json["failures"]["aborted by prefill"].get<int>() + json["failures"]["aborted by decode"].get<int>(),
+      0);
   EXPECT_EQ(json["unexplained"], 0);
 }
 
 TEST_P(Replay, LayersAndComponentsOfAModelArriveWhole) {
   const TextFile trace(trace_line(0, 3000, 5, 1) + trace_line(0, 700, 5, 100));
-  const Outcome outcome = run(with(trace, {"--mover", GetParam(), "--model", "smollm2-135m", "--pool-mib", "128"}));
+  const Outcome outcome =
+      run(with(trace, {"--mover", GetParam(), "--model", "smollm2-135m", "--pool-mib", "128"}));
   expect_kept(outcome);
   // 188 and 44 pages of 16 tokens, 23,040 bytes a token, and one auxiliary slot each.
   EXPECT_EQ(outcome.json()["bytes_moved"], (188 + 44) * 16 * 23040 + 2 * 256);
 }
 
-INSTANTIATE_TEST_SUITE_P(Movers, Replay, testing::Values("shm", "tcp"), [](const auto& p) { return std::string(p.param); });
+INSTANTIATE_TEST_SUITE_P(Movers, Replay, testing::Values("shm", "tcp"),
+                         [](const auto& p) { return std::string(p.param); });
 
 TEST(ReplayClockRun, ANumericSpeedKeepsTraceTimeAndFindsHeldBlocks) {
   const TextFile trace(trace_line(0, 2048, 1000, 1) + trace_line(3000, 2060, 1, 1));

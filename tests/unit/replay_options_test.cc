@@ -39,25 +39,38 @@ TEST(ReplayOptions, DefaultsAreGood) {
 
 TEST(ReplayOptions, BadValuesAreNamedWithTheirLimit) {
   EXPECT_THAT(error_of([](auto& o) { o.trace = ""; }), HasSubstr("--trace"));
-  EXPECT_THAT(error_of([](auto& o) { o.mover = "rdma"; }), AllOf(HasSubstr("--mover rdma"), HasSubstr("shm or tcp")));
-  EXPECT_THAT(error_of([](auto& o) { o.requests = 0; }), AllOf(HasSubstr("--requests 0"), HasSubstr("from 1")));
+  EXPECT_THAT(error_of([](auto& o) { o.mover = "rdma"; }),
+              AllOf(HasSubstr("--mover rdma"), HasSubstr("shm or tcp")));
+  EXPECT_THAT(error_of([](auto& o) { o.requests = 0; }),
+              AllOf(HasSubstr("--requests 0"), HasSubstr("from 1")));
   EXPECT_THAT(error_of([](auto& o) { o.max_input_tokens = -1; }), HasSubstr("--max-input-tokens -1"));
-  EXPECT_THAT(error_of([](auto& o) { o.prefill = 65; }), AllOf(HasSubstr("--prefill 65"), HasSubstr("1 to 64")));
+  EXPECT_THAT(error_of([](auto& o) { o.prefill = 65; }),
+              AllOf(HasSubstr("--prefill 65"), HasSubstr("1 to 64")));
   EXPECT_THAT(error_of([](auto& o) { o.decode = 0; }), HasSubstr("--decode 0"));
   EXPECT_THAT(error_of([](auto& o) { o.pool_mib = 0; }), HasSubstr("--pool-mib 0"));
-  EXPECT_THAT(error_of([](auto& o) { o.page_tokens = 24; }), AllOf(HasSubstr("--page-tokens 24"), HasSubstr("divide 512")));
+  EXPECT_THAT(error_of([](auto& o) { o.page_tokens = 24; }),
+              AllOf(HasSubstr("--page-tokens 24"), HasSubstr("divide 512")));
   EXPECT_THAT(error_of([](auto& o) { o.page_tokens = 0; }), HasSubstr("--page-tokens 0"));
-  EXPECT_THAT(error_of([](auto& o) { o.chunk_tokens = 100; }), AllOf(HasSubstr("--chunk-tokens 100"), HasSubstr("multiple")));
+  EXPECT_THAT(error_of([](auto& o) { o.chunk_tokens = 100; }),
+              AllOf(HasSubstr("--chunk-tokens 100"), HasSubstr("multiple")));
   EXPECT_THAT(error_of([](auto& o) { o.abort_rate = 1.5; }), HasSubstr("--abort-rate 1.5"));
-  EXPECT_THAT(error_of([](auto& o) { o.abort_rate = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--abort-rate"));
+  EXPECT_THAT(error_of([](auto& o) { o.abort_rate = std::numeric_limits<double>::quiet_NaN(); }),
+              HasSubstr("--abort-rate"));
   EXPECT_THAT(error_of([](auto& o) { o.decode_ms = -1; }), HasSubstr("--decode-ms -1"));
-  EXPECT_THAT(error_of([](auto& o) { o.speed = "fast"; }), AllOf(HasSubstr("--speed fast"), HasSubstr("max")));
+  EXPECT_THAT(error_of([](auto& o) { o.speed = "fast"; }),
+              AllOf(HasSubstr("--speed fast"), HasSubstr("max")));
   EXPECT_THAT(error_of([](auto& o) { o.speed = "0"; }), HasSubstr("--speed 0"));
   EXPECT_THAT(error_of([](auto& o) { o.speed = ""; }), HasSubstr("--speed"));
-  EXPECT_THAT(error_of([](auto& o) { o.model = "gpt"; }), AllOf(HasSubstr("\"gpt\""), HasSubstr("DeepSeek-V3")));
+  EXPECT_THAT(error_of([](auto& o) { o.model = "gpt"; }),
+              AllOf(HasSubstr("\"gpt\""), HasSubstr("DeepSeek-V3")));
   EXPECT_THAT(error_of([](auto& o) { o.bytes_per_token = 0; }), HasSubstr("--bytes-per-token 0"));
-  EXPECT_THAT(error_of([](auto& o) { o.model = "deepseek-v3"; o.bytes_per_token = 4; }), HasSubstr("exclude each other"));
-  EXPECT_THAT(error_of([](auto& o) { o.kills = {"prefill.1@3"}; }), AllOf(HasSubstr("--kill prefill.1@3"), HasSubstr("only 1")));
+  EXPECT_THAT(error_of([](auto& o) {
+                o.model = "deepseek-v3";
+                o.bytes_per_token = 4;
+              }),
+              HasSubstr("exclude each other"));
+  EXPECT_THAT(error_of([](auto& o) { o.kills = {"prefill.1@3"}; }),
+              AllOf(HasSubstr("--kill prefill.1@3"), HasSubstr("only 1")));
 }
 
 TEST(ReplayModel, PresetsHaveTheirPublishedSizes) {
@@ -72,7 +85,8 @@ TEST(ReplaySetup, APoolBelowOneChunkIsRefusedWithTheLeastThatWouldDo) {
   wish.pool_mib = 16;
   const Result<replay::Shape> shape = replay::make_shape(wish);
   ASSERT_FALSE(shape);
-  EXPECT_THAT(shape.error().line(), AllOf(HasSubstr("--pool-mib 16"), HasSubstr("2048"), HasSubstr("--pool-mib 138")));
+  EXPECT_THAT(shape.error().line(),
+              AllOf(HasSubstr("--pool-mib 16"), HasSubstr("2048"), HasSubstr("--pool-mib 138")));
   wish.pool_mib = 138;
   EXPECT_TRUE(replay::make_shape(wish));
 }

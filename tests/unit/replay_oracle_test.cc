@@ -20,7 +20,8 @@ TEST(ReplayOracle, AcceptsWhatItWroteForEveryRowSize) {
     std::vector<std::byte> item(std::size_t{3} * row + 8, std::byte{0x5a});
     oracle_fill(item.data(), kTag, spec);
     EXPECT_EQ(oracle_wrong(item.data(), kTag, spec), 0U) << row;
-    for (std::size_t i = std::size_t{3} * row; i < item.size(); ++i) EXPECT_EQ(item[i], std::byte{0x5a}) << row;
+    for (std::size_t i = std::size_t{3} * row; i < item.size(); ++i)
+      EXPECT_EQ(item[i], std::byte{0x5a}) << row;
   }
 }
 
@@ -108,7 +109,8 @@ TEST(ReplayPageMemory, LayoutPlacesEveryPageInsideAndOnce) {
   for (const Component& component : layout.components) {
     for (const LayerPlace& place : component.layers) {
       for (std::uint64_t item = 0; item < component.items; ++item) {
-        for (std::uint64_t i = 0; i < component.item_bytes; ++i) ++owners.at(place.base + item * place.stride + i);
+        for (std::uint64_t i = 0; i < component.item_bytes; ++i)
+          ++owners.at(place.base + item * place.stride + i);
       }
     }
   }
@@ -120,9 +122,10 @@ TEST(ReplayManifest, EveryFieldAndEveryByteCounts) {
   std::vector<std::byte> slot(kAuxBytes);
   write_manifest(slot, manifest);
   EXPECT_EQ(manifest_wrong(slot, manifest), 0U);
-  for (const Manifest& other : {Manifest{{{11, 22}, 34}, 7, 1, 1000, 512, 77}, Manifest{kTag, 8, 1, 1000, 512, 77},
-                                Manifest{kTag, 7, 2, 1000, 512, 77}, Manifest{kTag, 7, 1, 1001, 512, 77},
-                                Manifest{kTag, 7, 1, 1000, 0, 77}, Manifest{kTag, 7, 1, 1000, 512, 78}}) {
+  for (const Manifest& other :
+       {Manifest{{{11, 22}, 34}, 7, 1, 1000, 512, 77}, Manifest{kTag, 8, 1, 1000, 512, 77},
+        Manifest{kTag, 7, 2, 1000, 512, 77}, Manifest{kTag, 7, 1, 1001, 512, 77},
+        Manifest{kTag, 7, 1, 1000, 0, 77}, Manifest{kTag, 7, 1, 1000, 512, 78}}) {
     EXPECT_GT(manifest_wrong(slot, other), 0U);
   }
   for (std::byte& byte : slot) {

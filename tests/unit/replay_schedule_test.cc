@@ -1,4 +1,5 @@
-// The trace clock: numeric speeds follow the wall, "max" jumps to the next arrival or, without pages, to the next release.
+// The trace clock: numeric speeds follow the wall, "max" jumps to the next arrival or, without pages, to the
+// next release.
 #include "replay/schedule.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,9 @@ std::vector<TraceRequest> arrivals(std::initializer_list<std::int64_t> times) {
   return requests;
 }
 
-Schedule::Situation situation(bool short_of_pages, bool full, bool idle) { return {true, short_of_pages, full, idle}; }
+Schedule::Situation situation(bool short_of_pages, bool full, bool idle) {
+  return {true, short_of_pages, full, idle};
+}
 
 TEST(ReplayClock, ANumericSpeedFollowsTheWall) {
   const TraceClock clock(2, 5'000'000'000);
@@ -60,7 +63,8 @@ TEST(ReplaySchedule, JumpsToTheNextArrivalWhilePagesAreFree) {
 TEST(ReplaySchedule, JumpsToTheNextReleaseWhenNoPageIsFree) {
   const std::vector<TraceRequest> requests = arrivals({10});
   Schedule schedule(requests);
-  EXPECT_FALSE(schedule.jump(situation(true, false, false))) << "nothing is held: transfers must get on first";
+  EXPECT_FALSE(schedule.jump(situation(true, false, false)))
+      << "nothing is held: transfers must get on first";
   schedule.hold(7, 99);
   EXPECT_EQ(schedule.jump(situation(true, false, false)), 99);
   EXPECT_EQ(schedule.jump(situation(true, true, false)), 99);

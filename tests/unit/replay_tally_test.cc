@@ -38,13 +38,15 @@ TEST(ReplayTally, EachBrokenPromiseIsNamed) {
   EXPECT_THAT(broken([](Tally& t) { t.bytes_wrong = 1; }), ElementsAre(HasSubstr("oracle: 1")));
   EXPECT_THAT(broken([](Tally& t) { t.manifests_wrong = 1; }), ElementsAre(HasSubstr("manifests")));
   EXPECT_THAT(broken([](Tally& t) { t.bytes_unaccounted = 1; }), ElementsAre(HasSubstr("another size")));
-  EXPECT_THAT(broken([](Tally& t) { t.stranger_writes = 4; }), ElementsAre(HasSubstr("somebody wrote to: 4")));
+  EXPECT_THAT(broken([](Tally& t) { t.stranger_writes = 4; }),
+              ElementsAre(HasSubstr("somebody wrote to: 4")));
   EXPECT_THAT(broken([](Tally& t) { t.hung = 1; }), ElementsAre(HasSubstr("without an end")));
   EXPECT_THAT(broken([](Tally& t) { t.crashes = 1; }), ElementsAre(HasSubstr("processes")));
   EXPECT_THAT(broken([](Tally& t) { t.unexplained = 1; }), ElementsAre(HasSubstr("without abort")));
   EXPECT_THAT(broken([](Tally& t) { t.unreasoned = 1; }), ElementsAre(HasSubstr("without a reason")));
   EXPECT_THAT(broken([](Tally& t) { t.disagreements = 1; }), ElementsAre(HasSubstr("differently")));
-  EXPECT_THAT(broken([](Tally& t) { t.succeeded = 7; }), ElementsAre(HasSubstr("7 succeeded + 2 failed are not 10")));
+  EXPECT_THAT(broken([](Tally& t) { t.succeeded = 7; }),
+              ElementsAre(HasSubstr("7 succeeded + 2 failed are not 10")));
   EXPECT_THAT(broken([](Tally& t) { t.pages_returned = 14; }), ElementsAre(HasSubstr("20 pages were lent")));
   EXPECT_THAT(broken([](Tally& t) { t.bytes_verified = 99; }), ElementsAre(HasSubstr("only 99 verified")));
   EXPECT_THAT(broken([](Tally& t) { t.note = "it ended early"; }), ElementsAre("it ended early"));
@@ -74,11 +76,30 @@ TEST(ReplayTally, JsonIsOneLineWithTheAgreedKeys) {
   const std::string line = to_json(good());
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(line);
-  for (const char* key :
-       {"rooms", "attempts", "succeeded", "failed", "failures", "hung", "rooms_live_max", "page_waits", "bytes_moved",
-        "prefix_hit_bytes", "bytes_verified", "bytes_wrong", "stranger_writes", "pages_lent", "pages_returned",
-        "pages_quarantined", "kills", "kill_to_reason_ms_max", "kill_to_failed_ms_max", "t0_ms", "transfer_ms",
-        "gb_per_s", "seconds", "promises_kept"}) {
+  for (const char* key : {"rooms",
+                          "attempts",
+                          "succeeded",
+                          "failed",
+                          "failures",
+                          "hung",
+                          "rooms_live_max",
+                          "page_waits",
+                          "bytes_moved",
+                          "prefix_hit_bytes",
+                          "bytes_verified",
+                          "bytes_wrong",
+                          "stranger_writes",
+                          "pages_lent",
+                          "pages_returned",
+                          "pages_quarantined",
+                          "kills",
+                          "kill_to_reason_ms_max",
+                          "kill_to_failed_ms_max",
+                          "t0_ms",
+                          "transfer_ms",
+                          "gb_per_s",
+                          "seconds",
+                          "promises_kept"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_TRUE(json["promises_kept"].get<bool>());

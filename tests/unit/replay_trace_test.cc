@@ -16,7 +16,8 @@ using testing::HasSubstr;
 constexpr char kTwo[] =
     "{\"timestamp\": 7, \"input_length\": 513, \"output_length\": 5, \"hash_ids\": [3, 4]}\n"
     "\n"
-    "{\"timestamp\": 2.5, \"input_length\": 512, \"output_length\": 0, \"hash_ids\": [9], \"other\": null}\r\n";
+    "{\"timestamp\": 2.5, \"input_length\": 512, \"output_length\": 0, \"hash_ids\": [9], \"other\": "
+    "null}\r\n";
 
 std::string error_of(const std::string& text) {
   const Result<Trace> trace = parse_trace(text, "some.jsonl", {});
@@ -54,7 +55,8 @@ TEST(ReplayTrace, StopsAfterTheWantedNumberOfLines) {
 }
 
 TEST(ReplayTrace, NamesLineAndFieldOfWhatIsWrong) {
-  const std::string good = "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}\n";
+  const std::string good =
+      "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}\n";
   EXPECT_THAT(error_of(good + "{"), AllOf(HasSubstr("some.jsonl:2"), HasSubstr("not JSON")));
   EXPECT_THAT(error_of("[1]"), AllOf(HasSubstr("some.jsonl:1"), HasSubstr("one JSON object")));
   EXPECT_THAT(error_of("{\"timestamp\": 0, \"output_length\": 1, \"hash_ids\": [1]}"),
@@ -63,8 +65,9 @@ TEST(ReplayTrace, NamesLineAndFieldOfWhatIsWrong) {
               AllOf(HasSubstr("\"input_length\""), HasSubstr("-4"), HasSubstr("from 1 to 8388608")));
   EXPECT_THAT(error_of("{\"timestamp\": 0, \"input_length\": 1.5, \"output_length\": 1, \"hash_ids\": [1]}"),
               AllOf(HasSubstr("\"input_length\""), HasSubstr("1.5"), HasSubstr("whole number")));
-  EXPECT_THAT(error_of("{\"timestamp\": \"now\", \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}"),
-              AllOf(HasSubstr("\"timestamp\""), HasSubstr("now")));
+  EXPECT_THAT(
+      error_of("{\"timestamp\": \"now\", \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}"),
+      AllOf(HasSubstr("\"timestamp\""), HasSubstr("now")));
   EXPECT_THAT(error_of("{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1e99, \"hash_ids\": [1]}"),
               HasSubstr("\"output_length\""));
 }
