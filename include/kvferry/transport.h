@@ -127,6 +127,8 @@ class KVFERRY_API Transport {
 
   virtual Result<> add_peer(PeerId, std::span<const std::byte> description) = 0;  // kPeerReady follows
   virtual void drop_peer(PeerId) = 0;        // after it was fenced, or when it has no operation and no loan
+  // After kPeerFenced nothing of that path lands: neither what was posted, nor what is posted later under a ticket that
+  // was issued before the fence (LoanId::serial grows, so an adapter hands the newest fenced serial to the new path).
   virtual Result<> fence(PeerId) = 0;        // kPeerFenced follows; operations to it complete with an error and quiesce
 
   virtual Result<> lend(const Loan&) = 0;    // in force when it returns

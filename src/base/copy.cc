@@ -23,7 +23,8 @@ std::size_t head_of(const unsigned char* p, std::size_t n) noexcept {
 }
 
 // Whole lines only. All loads of a block come before its stores, so that several lines are in flight.
-__attribute__((target("sse2"))) void lines_sse2(unsigned char* dst, const unsigned char* src, std::size_t n) noexcept {
+__attribute__((target("sse2"))) void lines_sse2(unsigned char* dst, const unsigned char* src,
+                                                std::size_t n) noexcept {
   for (; n != 0; n -= kLine, dst += kLine, src += kLine) {
     const auto* from = reinterpret_cast<const __m128i*>(src);
     auto* to = reinterpret_cast<__m128i*>(dst);
@@ -36,7 +37,8 @@ __attribute__((target("sse2"))) void lines_sse2(unsigned char* dst, const unsign
   }
 }
 
-__attribute__((target("avx2"))) void lines_avx2(unsigned char* dst, const unsigned char* src, std::size_t n) noexcept {
+__attribute__((target("avx2"))) void lines_avx2(unsigned char* dst, const unsigned char* src,
+                                                std::size_t n) noexcept {
   for (; n >= 2 * kLine; n -= 2 * kLine, dst += 2 * kLine, src += 2 * kLine) {
     const auto* from = reinterpret_cast<const __m256i*>(src);
     auto* to = reinterpret_cast<__m256i*>(dst);
@@ -110,14 +112,10 @@ void stream_by(Lines lines, unsigned char* dst, const unsigned char* src, std::s
 
 const char* name_of(CopyKind kind) noexcept {
   switch (kind) {
-    case CopyKind::kPlain:
-      return "plain";
-    case CopyKind::kSse2:
-      return "sse2";
-    case CopyKind::kAvx2:
-      return "avx2";
-    case CopyKind::kAvx512:
-      return "avx512";
+    case CopyKind::kPlain: return "plain";
+    case CopyKind::kSse2: return "sse2";
+    case CopyKind::kAvx2: return "avx2";
+    case CopyKind::kAvx512: return "avx512";
   }
   return "unknown copy";
 }
@@ -126,10 +124,8 @@ bool supported(CopyKind kind) noexcept {
 #if defined(__x86_64__)
   switch (kind) {
     case CopyKind::kPlain:
-    case CopyKind::kSse2:
-      return true;  // SSE2 is part of x86-64
-    case CopyKind::kAvx2:
-      return __builtin_cpu_supports("avx2") != 0;
+    case CopyKind::kSse2: return true;  // SSE2 is part of x86-64
+    case CopyKind::kAvx2: return __builtin_cpu_supports("avx2") != 0;
     case CopyKind::kAvx512:
       return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
   }
@@ -155,14 +151,10 @@ void copy_stream_as([[maybe_unused]] CopyKind kind, void* dst, const void* src, 
   auto* to = static_cast<unsigned char*>(dst);
   const auto* from = static_cast<const unsigned char*>(src);
   switch (kind) {
-    case CopyKind::kAvx512:
-      return stream_avx512(to, from, n);
-    case CopyKind::kAvx2:
-      return stream_by(lines_avx2, to, from, n);
-    case CopyKind::kSse2:
-      return stream_by(lines_sse2, to, from, n);
-    case CopyKind::kPlain:
-      break;
+    case CopyKind::kAvx512: return stream_avx512(to, from, n);
+    case CopyKind::kAvx2: return stream_by(lines_avx2, to, from, n);
+    case CopyKind::kSse2: return stream_by(lines_sse2, to, from, n);
+    case CopyKind::kPlain: break;
   }
 #endif
   std::memcpy(dst, src, n);

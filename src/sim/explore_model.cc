@@ -136,7 +136,7 @@ void ExploreModel::timer_moves(const ExploreState& s, std::vector<ExploreMove>& 
       const std::string_view name = timers[t].name;
       const bool again = name == "redial" || (name == "heartbeat" && shape_.pings) ||
                          (!shape_.duplicates && (name == "resend" || name == "hello"));
-      const bool fair = again || contains(shape_.fair_timers, name);
+      const bool fair = again || (!clean(s) && contains(shape_.fair_timers, name));
       const bool accuses = contains(shape_.timers, name) && s.timeouts < shape_.timeouts;
       if (fair || accuses) out.push_back({Kind::kTimer, n, t, fair});
     }

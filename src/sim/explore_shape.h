@@ -38,7 +38,7 @@ struct ExploreShape {
   std::uint32_t cuts = 0;          // of a control link
   std::uint32_t timeouts = 0;      // accusing deadlines that fire although the peer is fine
   std::vector<std::string> timers; // which of those may fire
-  std::vector<std::string> fair_timers;  // deadlines that liveness may count on (they only strike after a real fault)
+  std::vector<std::string> fair_timers;  // deadlines that liveness may count on once a fault has struck
   bool duplicates = true;          // a frame may come again at any time (false: once, in any order, or never)
   bool handshake = false;          // HELLOs are explored too, not agreed before
   bool pings = false;              // heartbeats are explored (they carry the window's floor)

@@ -80,6 +80,7 @@ void SimTransport::lend(LifeIndex at, const core::out::Lend& lend, Laws& laws) {
   Life& life = lives_[at];
   LoanRecord loan;
   loan.id = lend.loan;
+  life.newest_loan = std::max(life.newest_loan, lend.loan.serial);
   loan.token = lend.token;
   loan.peer = life_of(at, lend.peer);
   loan.access = lend.access;
@@ -234,9 +235,18 @@ bool SimTransport::word_alive(const SimOp& op) const {
   return loan != nullptr && loan->live && loan->token == op.ticket.token && loan->peer == op.poster;
 }
 
+bool SimTransport::fenced_ticket(const SimOp& op) const {
+  const LifeIndex other = op.access == Access::kWrite ? op.target : op.source;
+  const auto& fenced = lives_[other].fenced;
+  return std::any_of(fenced.begin(), fenced.end(), [&](const auto& f) {
+    return f.first == op.poster && op.ticket.loan.serial <= f.second;
+  });
+}
+
 bool SimTransport::passes_target(SimOp& op) {
   const LifeIndex other = op.access == Access::kWrite ? op.target : op.source;
   if (path(op.poster, other) != op.path && mutant_ != MoverMutant::kFenceLies) return false;
+  if (fenced_ticket(op)) return false;
   if (op.access == Access::kRead) return true;
   if (!lives_[op.target].alive) {
     if (!one_sided() || mutant_ != MoverMutant::kKeyRepeats) return false;
@@ -355,7 +365,12 @@ void SimTransport::finish_fence(LifeIndex at, PeerId peer, Effects& effects) {
     return;
   }
   if (mutant_ != MoverMutant::kFenceLies) {
-    if (mutant_ != MoverMutant::kFenceKeepsPath) ++path(at, other);
+    if (mutant_ != MoverMutant::kFenceKeepsPath) {
+      ++path(at, other);
+      auto& fenced = lives_[at].fenced;
+      std::erase_if(fenced, [&](const auto& f) { return f.first == other; });
+      fenced.emplace_back(other, lives_[at].newest_loan);
+    }
     for (OpIndex i = 0; i < ops_.size(); ++i) {
       SimOp& op = ops_[i];
       const LifeIndex far = op.access == Access::kWrite ? op.target : op.source;
@@ -414,6 +429,10 @@ void SimTransport::canonical(std::string& bytes) const {
                                          op->arrival_owed * 16 + op->word_ok * 32));
   }
   for (const auto& p : paths_) put(bytes, p);
+  for (const Life& life : lives_) {
+    for (const auto& f : life.fenced) put(bytes, f);
+    bytes.push_back('/');
+  }
 }
 
 }  // namespace kvferry::sim

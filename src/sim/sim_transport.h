@@ -123,6 +123,9 @@ class SimTransport {
     Memory memory;
     std::vector<std::pair<PeerId, LifeIndex>> peers;
     std::vector<LoanRecord> loans;
+    std::uint64_t newest_loan = 0;  // serial
+    // Tickets issued up to this serial belong to a path that was fenced: a connection made anew does not take them.
+    std::vector<std::pair<LifeIndex, std::uint64_t>> fenced;
   };
 
   LoanRecord* find_loan(LifeIndex, LoanId);
@@ -131,6 +134,7 @@ class SimTransport {
   std::uint32_t path(LifeIndex a, LifeIndex b) const;
   bool word_alive(const SimOp&) const;
   bool passes_target(SimOp&);
+  bool fenced_ticket(const SimOp&) const;
   void place(SimOp&, const Piece&, Laws&);
   void check_post(const SimOp&, const LoanRecord*, Laws&) const;
   void forget_if_over(OpIndex);

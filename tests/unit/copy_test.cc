@@ -23,10 +23,11 @@ std::vector<unsigned char> noise(std::size_t size, std::uint64_t seed) {
   return bytes;
 }
 
-// One copy into a ground of 0xEE against memcpy into another; returns whether every byte around and inside agrees.
+// One copy into a ground of 0xEE against memcpy into another; returns whether every byte around and inside
+// agrees.
 template <class Copy>
-bool agrees(Copy copy, const unsigned char* src, std::size_t dst_shift, std::size_t n, std::vector<unsigned char>& a,
-            std::vector<unsigned char>& b) {
+bool agrees(Copy copy, const unsigned char* src, std::size_t dst_shift, std::size_t n,
+            std::vector<unsigned char>& a, std::vector<unsigned char>& b) {
   std::memset(a.data(), 0xEE, n + dst_shift + 2 * kGuard);
   std::memset(b.data(), 0xEE, n + dst_shift + 2 * kGuard);
   copy(a.data() + kGuard + dst_shift, src, n);
@@ -65,15 +66,16 @@ TEST_P(CopyTest, EveryAlignmentOfBothSidesEqualsMemcpy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CopyTest,
-                         testing::Values(CopyKind::kPlain, CopyKind::kSse2, CopyKind::kAvx2, CopyKind::kAvx512),
+                         testing::Values(CopyKind::kPlain, CopyKind::kSse2, CopyKind::kAvx2,
+                                         CopyKind::kAvx512),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 TEST(CopyStreamTest, TheDispatchingOneEqualsMemcpyOverAndUnderItsFloor) {
   const auto source = noise(kMost + 128, 3);
   std::vector<unsigned char> a(kMost + 512), b(kMost + 512);
   for (std::size_t n = 0; n <= 1024; ++n) {
-    ASSERT_TRUE(agrees([](void* d, const void* s, std::size_t m) { copy_stream(d, s, m); }, source.data() + n % 64,
-                       n * 5 % 64, n, a, b))
+    ASSERT_TRUE(agrees([](void* d, const void* s, std::size_t m) { copy_stream(d, s, m); },
+                       source.data() + n % 64, n * 5 % 64, n, a, b))
         << "n " << n;
   }
 }

@@ -1,4 +1,5 @@
-// What the tests of the shm transport share: a transport with a pool of patterned items, and loops with an end.
+// What the tests of the shm transport share: a transport with a pool of patterned items, and loops with an
+// end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -103,7 +104,8 @@ struct LoanBox {
   PageRun run;
   LoanGroup group;
   Loan loan;
-  LoanBox(std::uint32_t slot, std::uint64_t serial, std::uint64_t token, std::uint32_t first, std::uint32_t count)
+  LoanBox(std::uint32_t slot, std::uint64_t serial, std::uint64_t token, std::uint32_t first,
+          std::uint32_t count)
       : run{first, count} {
     group = {{&plane, 1}, {&item_bytes, 1}, {&run, 1}};
     loan = {LoanId{slot, serial}, token, kPeer, Access::kRead, {&group, 1}};

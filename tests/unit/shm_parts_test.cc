@@ -1,4 +1,5 @@
-// The parts of the shm transport one by one: pool, lease words, description, hand-over packets, door, helper thread.
+// The parts of the shm transport one by one: pool, lease words, description, hand-over packets, door, helper
+// thread.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -32,7 +33,8 @@ TEST(ShmPoolTest, IsAlignedSealedZeroedAndRoundedUp) {
   const auto pool = pool_of(3ULL << 20);
   ASSERT_NE(pool, nullptr);
   EXPECT_EQ(pool->size(), 4ULL << 20);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool->data()) % kHuge, 0U) << "file offset 0 lies at a multiple of 2 MiB";
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool->data()) % kHuge, 0U)
+      << "file offset 0 lies at a multiple of 2 MiB";
   for (std::uint64_t i = 0; i < pool->size(); i += 64) ASSERT_EQ(pool->data()[i], std::byte{0});
   EXPECT_NE(::ftruncate(pool->fd(), 4096), 0) << "a reader's copy would end in SIGBUS";
   EXPECT_NE(::ftruncate(pool->fd(), 8 << 20), 0);
@@ -116,7 +118,11 @@ TEST(ShmLeaseTest, AnotherLifesWordsAreRefused) {
 }
 
 Description described() {
-  return {77, 1234, false, "/run/kvferry/kvferry-shm-1.sock", {{1ULL << 30, RegionKind::kShared}, {0, {}}, {4096, RegionKind::kForeign}}};
+  return {77,
+          1234,
+          false,
+          "/run/kvferry/kvferry-shm-1.sock",
+          {{1ULL << 30, RegionKind::kShared}, {0, {}}, {4096, RegionKind::kForeign}}};
 }
 
 TEST(ShmDescriptionTest, ComesBackWholeAndOtherwiseNotAtAll) {
@@ -173,7 +179,8 @@ TEST(ShmHandoverTest, RandomBytesNeverDecode) {
 }
 
 // A lender that lies about its files: each lie is found before a byte of it is touched.
-Handed handed(std::uint64_t length, std::uint64_t offset, RegionKind kind, std::uint32_t file, const LeaseWriter& words) {
+Handed handed(std::uint64_t length, std::uint64_t offset, RegionKind kind, std::uint32_t file,
+              const LeaseWriter& words) {
   Handed made;
   made.table = {2, 42, 0, {{length, kind, file, offset, 0}}};
   made.files.push_back(std::move(*read_only(words.handed()->fd())));
@@ -190,7 +197,8 @@ TEST(ShmPeerMemoryTest, RegionsOutsideTheirFileAreRefused) {
   EXPECT_FALSE(PeerMemory::open(handed(1, 8192, shared, 1, *words), stop, "t"));
   EXPECT_FALSE(PeerMemory::open(handed(8192, ~0ULL - 100, shared, 1, *words), stop, "t"));
   EXPECT_FALSE(PeerMemory::open(handed(~0ULL, 1, shared, 1, *words), stop, "t"));
-  EXPECT_FALSE(PeerMemory::open(handed(8, 0, shared, 0, *words), stop, "t")) << "the lease words are no region";
+  EXPECT_FALSE(PeerMemory::open(handed(8, 0, shared, 0, *words), stop, "t"))
+      << "the lease words are no region";
   Handed unsealed = handed(4096, 0, shared, 1, *words);
   unsealed.files[1] = File{::memfd_create("bare", MFD_CLOEXEC)};
   ASSERT_EQ(::ftruncate(unsealed.files[1].fd(), 4096), 0);
@@ -299,10 +307,12 @@ TEST(ShmWorkerTest, JobsRunInOrderElsewhereAndEndOnTheCallersThread) {
 TEST(ShmWorkerTest, TheEndStopsTheRunningJobAndForgetsTheRest) {
   auto worker = Worker::start();
   std::atomic<bool> running{false}, second{false};
-  (*worker)->submit([&](const Stop& stop) {
-    running = true;
-    while (!stop) std::this_thread::yield();
-  }, nullptr);
+  (*worker)->submit(
+      [&](const Stop& stop) {
+        running = true;
+        while (!stop) std::this_thread::yield();
+      },
+      nullptr);
   (*worker)->submit([&](const Stop&) { second = true; }, nullptr);
   while (!running) std::this_thread::yield();
   worker->reset();

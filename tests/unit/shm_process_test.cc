@@ -1,4 +1,5 @@
-// The shm transport across processes: this test reads, a forked child lends (and is stopped, killed, moved elsewhere).
+// The shm transport across processes: this test reads, a forked child lends (and is stopped, killed, moved
+// elsewhere).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -26,7 +27,9 @@ using Kind = Event::Kind;
 constexpr std::uint64_t kBytes = 8ULL << 20;
 constexpr std::uint32_t kItems = kBytes / kItemBytes;
 
-void send_bytes(int socket, std::span<const std::byte> bytes) { ASSERT_EQ(::send(socket, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size())); }
+void send_bytes(int socket, std::span<const std::byte> bytes) {
+  ASSERT_EQ(::send(socket, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+}
 
 std::vector<std::byte> receive_bytes(int socket) {
   std::vector<std::byte> bytes(8192);
@@ -51,7 +54,8 @@ ChildSide make_child_side(Held held, ShmOptions options) {
     options.pools.push_back(child.pool);
     child.data = child.pool->data();
   } else {
-    child.data = static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    child.data = static_cast<std::byte*>(
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     options.adopt = held == Held::kAdopted;
   }
   fill(child.data, kBytes, 1);
@@ -61,8 +65,8 @@ ChildSide make_child_side(Held held, ShmOptions options) {
   return child;
 }
 
-// The usual life of a lender: describes itself, adds the reader, lends all items in slot 0 under serial 1 with token 9,
-// then turns until the test closes its end of the socket.
+// The usual life of a lender: describes itself, adds the reader, lends all items in slot 0 under serial 1
+// with token 9, then turns until the test closes its end of the socket.
 void lend_all(int socket, Held held, const ShmOptions& options) {
   ChildSide child = make_child_side(held, options);
   send_bytes(socket, child.side.mover->describe());
@@ -168,7 +172,8 @@ TEST_F(ShmProcessTest, ReadsForeignMemoryOfAnotherProcess) {
   start([](int socket) { lend_all(socket, Held::kForeign, {}); });
   open_reader();
   meet();
-  if (reader_.find(Kind::kPeerReady)->error.status == EPERM) GTEST_SKIP() << "process_vm_readv is forbidden here";
+  if (reader_.find(Kind::kPeerReady)->error.status == EPERM)
+    GTEST_SKIP() << "process_vm_readv is forbidden here";
   ASSERT_TRUE(reader_.find(Kind::kPeerReady)->error.ok()) << reader_.find(Kind::kPeerReady)->error.line();
   expect_all_read(1);
 }
@@ -183,7 +188,8 @@ TEST_F(ShmProcessTest, AKilledLenderOfForeignMemoryFailsTheRead) {
   reader_.turn();
   end_child(SIGKILL);
   ASSERT_TRUE(until({&reader_}, [&] { return reader_.find(Kind::kQuiesced).has_value(); }));
-  EXPECT_EQ(reader_.find(Kind::kCompleted)->error.code, Code::kPeerLost) << reader_.find(Kind::kCompleted)->error.line();
+  EXPECT_EQ(reader_.find(Kind::kCompleted)->error.code, Code::kPeerLost)
+      << reader_.find(Kind::kCompleted)->error.line();
 }
 
 TEST_F(ShmProcessTest, AKilledLenderIsToldAndItsMemoryStaysReadable) {
@@ -354,7 +360,8 @@ TEST_F(ShmProcessTest, WhatIsAcceptedWasNeverOverwritten) {
     ++(ok ? accepted : rejected);
     if (!ok) continue;
     const std::byte want{static_cast<unsigned char>(serial & 0xff)};
-    ASSERT_TRUE(std::all_of(target_->data(), target_->data() + kBytes / 4, [want](std::byte b) { return b == want; }))
+    ASSERT_TRUE(
+        std::all_of(target_->data(), target_->data() + kBytes / 4, [want](std::byte b) { return b == want; }))
         << "an accepted read of serial " << serial << " holds bytes of a later one";
   }
   board->stop = true;
@@ -378,13 +385,17 @@ TEST_F(ShmProcessTest, TwentyPeersLeaveNoDescriptors) {
     ASSERT_TRUE(reader_.mover->add_peer(PeerId{life}, lender.mover->describe()));
     ASSERT_TRUE(lender.mover->add_peer(PeerId{1}, reader_.mover->describe()));
     reader_.seen.clear();
-    ASSERT_TRUE(until({&lender, &reader_}, [&] { return reader_.find(Kind::kPeerReady) && lender.find(Kind::kPeerReady); }));
+    ASSERT_TRUE(until({&lender, &reader_},
+                      [&] { return reader_.find(Kind::kPeerReady) && lender.find(Kind::kPeerReady); }));
     ASSERT_TRUE(reader_.find(Kind::kPeerReady)->error.ok());
-    lender.mover.reset();
-    ASSERT_TRUE(until({&reader_}, [&] { return reader_.find(Kind::kPeerLost).has_value(); }));
+    if (life % 2 == 0) {  // every other one ends first; the rest are dropped alive
+      lender.mover.reset();
+      ASSERT_TRUE(until({&reader_}, [&] { return reader_.find(Kind::kPeerLost).has_value(); }));
+    }
     reader_.mover->drop_peer(PeerId{life});
   }
-  ASSERT_TRUE(until({&reader_}, [&] { return descriptors() <= before; })) << descriptors() << " after " << before;
+  ASSERT_TRUE(until({&reader_}, [&] { return descriptors() <= before; }))
+      << descriptors() << " after " << before;
 }
 
 }  // namespace

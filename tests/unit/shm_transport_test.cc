@@ -30,7 +30,8 @@ class ShmTest : public testing::Test {
   void meet() {
     ASSERT_TRUE(reader_.mover->add_peer(kPeer, lender_.mover->describe()));
     ASSERT_TRUE(lender_.mover->add_peer(kPeer, reader_.mover->describe()));
-    ASSERT_TRUE(until({&lender_, &reader_}, [this] { return reader_.find(Kind::kPeerReady) && lender_.find(Kind::kPeerReady); }));
+    ASSERT_TRUE(until({&lender_, &reader_},
+                      [this] { return reader_.find(Kind::kPeerReady) && lender_.find(Kind::kPeerReady); }));
     ASSERT_TRUE(reader_.find(Kind::kPeerReady)->error.ok()) << reader_.find(Kind::kPeerReady)->error.line();
   }
   bool quiesced(std::uint64_t op) {
@@ -39,7 +40,8 @@ class ShmTest : public testing::Test {
   Error result(std::uint64_t op) const { return reader_.find(Kind::kCompleted, OpId{op})->error; }
   bool holds(std::uint32_t local, std::uint32_t remote, std::uint32_t count) const {
     return std::memcmp(target_->data() + std::uint64_t{local} * kItemBytes,
-                       source_->data() + std::uint64_t{remote} * kItemBytes, std::uint64_t{count} * kItemBytes) == 0;
+                       source_->data() + std::uint64_t{remote} * kItemBytes,
+                       std::uint64_t{count} * kItemBytes) == 0;
   }
 
   std::shared_ptr<SharedPool> source_, target_;
@@ -74,7 +76,9 @@ TEST_F(ShmTest, ReadsScatteredItemsAndTouchesNothingElse) {
     const bool named = (item >= 5 && item < 8) || item == 1000 || (item >= 200 && item < 500);
     if (!named) {
       ASSERT_EQ(std::memcmp(target_->data() + std::uint64_t{item} * kItemBytes,
-                            before.data() + std::uint64_t{item} * kItemBytes, kItemBytes), 0) << item;
+                            before.data() + std::uint64_t{item} * kItemBytes, kItemBytes),
+                0)
+          << item;
     }
   }
   EXPECT_EQ(reader_.count(Kind::kCompleted), 1U);
@@ -196,7 +200,8 @@ TEST_F(ShmTest, CancelEndsAtTheNextQuantum) {
   fill(target_->data(), kPoolBytes, 5);
   for (int i = 0; i < 20; ++i) reader_.turn();
   for (std::uint64_t i = 0; i < kPoolBytes; i += 512) {
-    ASSERT_EQ(target_->data()[i], pattern(5, i / kItemBytes, i % kItemBytes)) << "written after Quiesced at " << i;
+    ASSERT_EQ(target_->data()[i], pattern(5, i / kItemBytes, i % kItemBytes))
+        << "written after Quiesced at " << i;
   }
 }
 
@@ -227,7 +232,8 @@ TEST_F(ShmTest, AFencedReaderHasLostItsLoansAndTheSlotIsFree) {
   ASSERT_TRUE(reader_.mover->post(read.operation));
   ASSERT_TRUE(quiesced(1));
   EXPECT_FALSE(result(1).ok());
-  EXPECT_TRUE(lender_.mover->revoke(loan.loan.id)) << "a revoke may still come for a loan that the fence ended";
+  EXPECT_TRUE(lender_.mover->revoke(loan.loan.id))
+      << "a revoke may still come for a loan that the fence ended";
   EXPECT_TRUE(lender_.mover->lend(next.loan));
 }
 
@@ -270,7 +276,8 @@ TEST_F(ShmTest, SmallAndUrgentOperationsOvertakeABigOne) {
   meet();
   LoanBox loan(3, 1, 77, 0, kItems);
   ASSERT_TRUE(lender_.mover->lend(loan.loan));
-  ReadBox big(1, loan.ticket(), {{0, 0, kItems}}), small(2, loan.ticket(), {{0, 0, 1}}), urgent(3, loan.ticket(), {{0, 0, 64}});
+  ReadBox big(1, loan.ticket(), {{0, 0, kItems}}), small(2, loan.ticket(), {{0, 0, 1}}),
+      urgent(3, loan.ticket(), {{0, 0, 64}});
   urgent.operation.priority = 9;
   ASSERT_TRUE(reader_.mover->post(big.operation));
   reader_.turn();
@@ -370,7 +377,9 @@ TEST(ShmRegionTest, DeviceMemoryIsRefusedByName) {
   EXPECT_NE(cuda.error().why.find("CUDA"), std::string::npos) << cuda.error().why;
   EXPECT_FALSE(side.mover->add_region(RegionId{0}, {bytes.data(), bytes.size(), Memory::kRocm}));
   EXPECT_FALSE(side.mover->add_region(RegionId{0}, {bytes.data(), bytes.size(), Memory::kPinned}));
-  EXPECT_NE(side.mover->add_region(RegionId{384}, {bytes.data(), bytes.size(), Memory::kHost}).error().why.find("shm.regions"),
+  EXPECT_NE(side.mover->add_region(RegionId{384}, {bytes.data(), bytes.size(), Memory::kHost})
+                .error()
+                .why.find("shm.regions"),
             std::string::npos);
 }
 
@@ -406,11 +415,13 @@ TEST(ShmRegionTest, AdoptionKeepsContentsAndMakesTheRangeReadable) {
   ASSERT_TRUE(reader.mover->add_region(RegionId{0}, {target->data(), kBytes, Memory::kHost}));
   ASSERT_TRUE(reader.mover->add_peer(kPeer, lender.mover->describe()));  // before it is ready: the door waits
   ASSERT_TRUE(lender.mover->add_peer(kPeer, reader.mover->describe()));
-  ASSERT_TRUE(until({&lender, &reader}, [&] { return reader.find(Kind::kPeerReady) && lender.find(Kind::kRegionReady); }));
+  ASSERT_TRUE(until({&lender, &reader},
+                    [&] { return reader.find(Kind::kPeerReady) && lender.find(Kind::kRegionReady); }));
   ASSERT_TRUE(lender.find(Kind::kRegionReady)->error.ok()) << lender.find(Kind::kRegionReady)->error.line();
   ASSERT_TRUE(reader.find(Kind::kPeerReady)->error.ok()) << reader.find(Kind::kPeerReady)->error.line();
   EXPECT_EQ(lender.mover->report()[0].how, ShmRegionReport::How::kAdopted) << lender.mover->report()[0].text;
-  for (std::uint64_t i = 0; i < kBytes; ++i) ASSERT_EQ(data[i], pattern(4, i / kItemBytes, i % kItemBytes)) << i;
+  for (std::uint64_t i = 0; i < kBytes; ++i)
+    ASSERT_EQ(data[i], pattern(4, i / kItemBytes, i % kItemBytes)) << i;
   data[17] = std::byte{0xAB};  // written through the old address after the hand-over
   LoanBox loan(0, 1, 5, 0, kBytes / kItemBytes);
   ASSERT_TRUE(lender.mover->lend(loan.loan));
@@ -431,7 +442,8 @@ TEST(ShmRegionTest, UnalignedMemoryIsNotAdopted) {
   Side side = open_side(options);
   ASSERT_TRUE(side.mover->add_region(RegionId{0}, {bytes.data() + 1, 8192, Memory::kHost}));
   EXPECT_EQ(side.mover->report()[0].how, ShmRegionReport::How::kForeign);
-  EXPECT_NE(side.mover->report()[0].text.find("multiple of 4096"), std::string::npos) << side.mover->report()[0].text;
+  EXPECT_NE(side.mover->report()[0].text.find("multiple of 4096"), std::string::npos)
+      << side.mover->report()[0].text;
 }
 
 }  // namespace

@@ -140,7 +140,45 @@ TEST(TcpTransportTest, SmallOperationsOvertakeLargeOnes) {
       pair.until([&] { return pair.a.quiesced(1) && pair.a.quiesced(2) && pair.a.quiesced(3); }, 30'000));
 }
 
-TEST(TcpTransportTest, AManySmallDoNotStarveALargeOne) {
+// Frames that wait in a stream behind and before the one that is dropped still send their own pages.
+TEST(TcpTransportTest, CancelledOperationsLeaveTheirNeighboursInTheQueueAlone) {
+  TcpOptions options;
+  options.streams = 1;
+  options.send_buffer = options.receive_buffer = 64 << 10;
+  Pair pair(options);
+  for (std::size_t i = 0; i < pair.a.pool.size(); ++i) pair.a.pool[i] = static_cast<std::byte>(i / 4096 + 1);
+  ASSERT_TRUE(pair.b.lend(PeerId{1}, kLoan, 240));
+  for (std::uint64_t op = 0; op < 240; ++op) {
+    ASSERT_TRUE(pair.a.post(op + 1, PeerId{2}, kLoan, static_cast<std::uint32_t>(op), 1));
+  }
+  for (int i = 0; i < 20; ++i) pair.a.step();  // b takes nothing: most frames wait in the stream
+  for (std::uint64_t op = 2; op <= 240; op += 3) pair.a.mover->cancel(OpId{op});
+  const auto all_ended = [&] {
+    for (std::uint64_t op = 1; op <= 240; ++op) {
+      if (pair.a.quiesced(op) == nullptr) return false;
+    }
+    return true;
+  };
+  for (int i = 0; i < 3; ++i) pair.a.step();
+  ASSERT_TRUE(pair.until(all_ended));
+  std::size_t cancelled = 0;
+  for (std::uint64_t op = 1; op <= 240; ++op) cancelled += pair.a.completed(op)->error.ok() ? 0 : 1;
+  ASSERT_GT(cancelled, 10U) << "nothing waited in the stream";
+  const auto arrived = [&] {
+    return static_cast<std::size_t>(std::count_if(pair.b.log.begin(), pair.b.log.end(), [](const Event& e) {
+      return e.kind == Event::Kind::kArrived;
+    }));
+  };
+  ASSERT_TRUE(pair.until([&] { return arrived() == 240 - cancelled; }));
+  for (std::uint64_t op = 1; op <= 240; ++op) {
+    if (!pair.a.completed(op)->error.ok()) continue;
+    const auto* item = pair.b.pool.data() + (op - 1) * 4096;
+    EXPECT_TRUE(std::all_of(item, item + 4096, [&](std::byte b) { return b == static_cast<std::byte>(op); }))
+        << "operation " << op;
+  }
+}
+
+TEST(TcpTransportTest, ManySmallDoNotStarveALargeOne) {
   Pair pair({}, 8 << 20);
   ASSERT_TRUE(pair.b.lend(PeerId{1}, kLoan, 2048));
   ASSERT_TRUE(pair.a.post(1, PeerId{2}, kLoan, 0, 2048));

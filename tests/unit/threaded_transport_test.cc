@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -17,7 +18,8 @@ namespace {
 
 using Kind = Event::Kind;
 
-// What the test and the mover behind the decorator share. While `shut`, every call of the mover that passes the gate blocks.
+// What the test and the mover behind the decorator share. While `shut`, every call of the mover that passes
+// the gate blocks.
 struct Gate {
   void close() {
     const std::lock_guard lock(mutex);
@@ -71,7 +73,9 @@ class BlockingMover final : public Transport {
     events_.push_back(event);
     return {};
   }
-  Result<> drop_region(RegionId id) override { return regions_.erase(id.value) == 1 ? Result<>{} : refusal(); }
+  Result<> drop_region(RegionId id) override {
+    return regions_.erase(id.value) == 1 ? Result<>{} : refusal();
+  }
   std::vector<std::byte> describe() const override { return std::vector<std::byte>(regions_.size()); }
   Result<> add_peer(PeerId, std::span<const std::byte>) override { return refusal(); }
   void drop_peer(PeerId) override {}
@@ -128,7 +132,9 @@ class BlockingMover final : public Transport {
   int wake_fd() const noexcept override { return -1; }
 
  private:
-  static tl::unexpected<Error> refusal() { return fail(Code::kRefused, Who::kTransport, Next::kNever, "fake", "refused"); }
+  static tl::unexpected<Error> refusal() {
+    return fail(Code::kRefused, Who::kTransport, Next::kNever, "fake", "refused");
+  }
   std::shared_ptr<Gate> gate_;
   Capabilities caps_;
   std::vector<Event> events_;
@@ -160,7 +166,9 @@ class ThreadedTest : public testing::Test {
   bool wait_for(Kind kind, std::size_t want) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (count(kind) < want) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
+              .count();
       if (left <= 0) return false;
       pollfd ask{mover_->wake_fd(), POLLIN, 0};
       if (::poll(&ask, 1, static_cast<int>(left)) != 1) return false;
@@ -171,6 +179,7 @@ class ThreadedTest : public testing::Test {
   void turn() {
     std::array<Event, 16> out;
     const std::size_t got = mover_->progress(out);
+    most_at_once_ = std::max(most_at_once_, got);
     seen_.insert(seen_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(got));
   }
   std::size_t count(Kind kind) const {
@@ -187,6 +196,7 @@ class ThreadedTest : public testing::Test {
   std::shared_ptr<Gate> gate_;
   std::unique_ptr<ThreadedTransport> mover_;
   std::vector<Event> seen_;
+  std::size_t most_at_once_ = 0;  // events that one progress() gave; it would give up to 16
 };
 
 TEST_F(ThreadedTest, CapabilitiesAreTheMovers) {
@@ -334,8 +344,7 @@ TEST_F(ThreadedTest, ARefusedRevokeAsksForAFence) {
   Loan loan;
   loan.id = {1, 1};
   loan.peer = PeerId{6};
-  while (!mover_->lend(loan)) {
-  }
+  while (!mover_->lend(loan)) {}
   gate_->refuse = true;
   ASSERT_TRUE(mover_->revoke(loan.id));
   ASSERT_TRUE(wait_for(Kind::kPeerLost, 1));
@@ -353,6 +362,7 @@ TEST_F(ThreadedTest, EventsThatNobodyTakesStopTheMoverAndNoneIsLost) {
   ASSERT_EQ(::poll(&ask, 1, 10000), 1);
   ASSERT_TRUE(wait_for(Kind::kQuiesced, 100));
   EXPECT_EQ(count(Kind::kCompleted), 100U);
+  EXPECT_LE(most_at_once_, 8U) << "more events were kept than the bound allows";
 }
 
 TEST_F(ThreadedTest, StopIsBoundedWhileTheMoverBlocks) {
@@ -379,7 +389,8 @@ TEST(ThreadedOpenTest, BadOptionsAreNamed) {
   EXPECT_EQ(ThreadedTransport::open(nullptr).error().code, Code::kUsage);
   ThreadedOptions options;
   options.posts = 0;
-  const auto refused = ThreadedTransport::open(std::make_unique<BlockingMover>(std::make_shared<Gate>()), options);
+  const auto refused =
+      ThreadedTransport::open(std::make_unique<BlockingMover>(std::make_shared<Gate>()), options);
   EXPECT_NE(refused.error().why.find("threaded.posts"), std::string::npos);
 }
 

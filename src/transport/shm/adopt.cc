@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kStep = 32ULL << 20;
 
 tl::unexpected<Error> stopped(const std::string& what) {
-  return fail(Code::kAborted, Who::kLocal, Next::kNever, what, "the transport was stopped while it adopted the range");
+  return fail(Code::kAborted, Who::kLocal, Next::kNever, what,
+              "the transport was stopped while it adopted the range");
 }
 
 // Into a second mapping of the file, which is gone afterwards.
@@ -60,7 +61,8 @@ Result<Adopted> adopt(std::byte* data, std::uint64_t bytes, const Stop& stop, co
     return stopped(what);
   }
   const int prot = PROT_READ | PROT_WRITE;
-  if (::mmap(data, bytes, prot, MAP_SHARED | MAP_FIXED, file->fd(), static_cast<off_t>(offset)) == MAP_FAILED) {
+  if (::mmap(data, bytes, prot, MAP_SHARED | MAP_FIXED, file->fd(), static_cast<off_t>(offset)) ==
+      MAP_FAILED) {
     return system_error(what, "mapping the memfd over the range failed", errno);
   }
   Adopted adopted;

@@ -14,12 +14,13 @@ namespace kvferry::shm {
 
 namespace {
 
-constexpr std::uint64_t kSlice = 256ULL << 10;     // the clock is read about once for this many bytes: 25 us at 10 GB/s
-constexpr std::uint64_t kPieceCost = 256;          // what one piece counts beside its bytes
-constexpr std::uint64_t kSmallOp = 64ULL << 10;    // at most this: a small operation
-constexpr std::size_t kAhead = 4;                  // lines of the next piece that are asked for early
-constexpr std::size_t kBatch = 64;                 // pieces that are walked before they are copied
-constexpr std::size_t kGather = 64;                // pieces of one process_vm_readv
+constexpr std::uint64_t kSlice = 256ULL
+                                 << 10;  // the clock is read about once for this many bytes: 25 us at 10 GB/s
+constexpr std::uint64_t kPieceCost = 256;  // what one piece counts beside its bytes
+constexpr std::uint64_t kSmallOp = 64ULL << 10;  // at most this: a small operation
+constexpr std::size_t kAhead = 4;  // lines of the next piece that are asked for early
+constexpr std::size_t kBatch = 64;  // pieces that are walked before they are copied
+constexpr std::size_t kGather = 64;  // pieces of one process_vm_readv
 
 std::string subject(OpId op) { return "shm operation " + std::to_string(op.value); }
 
@@ -53,7 +54,8 @@ void CopyLane::end_cancelled() {
   for (const OpId id : std::exchange(cancelled_, {})) {
     const auto found = ops_.find(id.value);
     if (found == ops_.end()) continue;
-    end(*found->second, Error{Code::kAborted, Who::kLocal, Next::kNever, 0, subject(id), "cancelled by its poster"});
+    end(*found->second,
+        Error{Code::kAborted, Who::kLocal, Next::kNever, 0, subject(id), "cancelled by its poster"});
   }
 }
 
@@ -113,8 +115,9 @@ bool CopyLane::run(Op& op, Budget& budget, Error& error) {
   return true;
 }
 
-// True when it copied something or the budget is spent; false: the next piece is foreign. Works in batches: the walk over
-// the pieces is kept away from the copies, so that the processor can overlap them, and the next source is asked for early.
+// True when it copied something or the budget is spent; false: the next piece is foreign. Works in batches:
+// the walk over the pieces is kept away from the copies, so that the processor can overlap them, and the next
+// source is asked for early.
 bool CopyLane::copy_mapped(Op& op, Budget& budget) {
   struct Step {
     std::byte* to;
@@ -170,7 +173,8 @@ bool CopyLane::copy_foreign(Op& op, Budget& budget, Error& error) {
   const ssize_t got = ::process_vm_readv(op.memory->pid(), to.data(), count, from.data(), count, 0);
   if (got < 0 || static_cast<std::uint64_t>(got) != bytes) {
     const int number = got < 0 ? errno : EFAULT;
-    error = system_error(subject(op.id), "process_vm_readv of the peer's foreign memory failed", number).value();
+    error =
+        system_error(subject(op.id), "process_vm_readv of the peer's foreign memory failed", number).value();
     error.code = number == ESRCH ? Code::kPeerLost : Code::kTransport;
     error.who = Who::kPeer;
     error.next = Next::kNewRoom;
@@ -187,9 +191,12 @@ Error CopyLane::judge(const Op& op) const {
   if (state != LeaseView::State::kInForce) {
     return ended(op, state);
   }
-  // The word first: if the process named by the pid still lives now, it lived all the time, and the bytes are its own.
+  // The word first: if the process named by the pid still lives now, it lived all the time, and the bytes are
+  // its own.
   if (op.foreign && !op.memory->process_lives()) {
-    return Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, subject(op.id), "the lender's process ended during the copy"};
+    return Error{Code::kPeerLost, Who::kPeer,
+                 Next::kNewRoom,  0,
+                 subject(op.id),  "the lender's process ended during the copy"};
   }
   return {};
 }
@@ -198,9 +205,12 @@ Error CopyLane::ended(const Op& op, LeaseView::State state) const {
   const std::string loan =
       "loan slot " + std::to_string(op.ticket.loan.slot) + " serial " + std::to_string(op.ticket.loan.serial);
   if (state == LeaseView::State::kWrongToken) {
-    return Error{Code::kRefused, Who::kLocal, Next::kNever, 0, subject(op.id), "the token is not the one of " + loan};
+    return Error{
+        Code::kRefused, Who::kLocal, Next::kNever, 0, subject(op.id), "the token is not the one of " + loan};
   }
-  return Error{Code::kTransport, Who::kPeer, Next::kNewRoom, 0, subject(op.id), "lease ended: the lender recalled " + loan};
+  return Error{Code::kTransport, Who::kPeer,
+               Next::kNewRoom,   0,
+               subject(op.id),   "lease ended: the lender recalled " + loan};
 }
 
 void CopyLane::charge(Budget& budget, std::uint64_t bytes) {

@@ -1,6 +1,6 @@
-// Operations that read from peers, copied in quanta: round robin by peer, within a peer by priority, then small ones
-// first, then in turn. Thread rule: belongs to the progress thread; nothing else ever touches the destinations, so an
-// operation that this class has ended is quiet.
+// Operations that read from peers, copied in quanta: round robin by peer, within a peer by priority, then
+// small ones first, then in turn. Thread rule: belongs to the progress thread; nothing else ever touches the
+// destinations, so an operation that this class has ended is quiet.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,8 @@ Result<Description> decode_description(std::span<const std::byte> bytes) {
   const std::uint32_t magic = in.u32();
   const std::uint16_t version = in.u16();
   if (!in.ok() || magic != kMagic) {
-    return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what, "it is not the description of a shm transport");
+    return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what,
+                "it is not the description of a shm transport");
   }
   if (version != kVersion) {
     return fail(Code::kMismatch, Who::kPeer, Next::kAfterFix, what,
@@ -60,7 +61,8 @@ Result<Description> decode_description(std::span<const std::byte> bytes) {
     region.length = in.u64();
     const std::uint8_t kind = in.u8();
     if (kind > static_cast<std::uint8_t>(RegionKind::kForeign)) {
-      return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what, "unknown kind of region " + std::to_string(kind));
+      return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what,
+                  "unknown kind of region " + std::to_string(kind));
     }
     region.kind = static_cast<RegionKind>(kind);
   }

@@ -35,8 +35,8 @@ std::string random_name() {
   return name;
 }
 
-// Socket files whose process ended without removing them (SIGKILL) refuse connections; live ones do not. A door gets its
-// final name only when it listens, so a file that refuses is never one that is being made.
+// Socket files whose process ended without removing them (SIGKILL) refuse connections; live ones do not. A
+// door gets its final name only when it listens, so a file that refuses is never one that is being made.
 void sweep(const std::string& directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), ::closedir);
   for (int i = 0; entries != nullptr && i < kSweepMost; ++i) {
@@ -59,8 +59,9 @@ Result<Address> Door::choose_address(const std::string& directory) {
   const Address address{false, directory + "/" + random_name() + std::string(kSuffix)};
   if (address.name.size() > kMaxName) {
     return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "shm socket directory '" + directory + "'",
-                "the socket's path would have " + std::to_string(address.name.size()) + " bytes; the system takes " +
-                    std::to_string(kMaxName) + "; choose a directory with a shorter path");
+                "the socket's path would have " + std::to_string(address.name.size()) +
+                    " bytes; the system takes " + std::to_string(kMaxName) +
+                    "; choose a directory with a shorter path");
   }
   sweep(directory);
   return address;
@@ -110,7 +111,8 @@ void Door::on_knocking(TimePoint now) {
     }
     const std::uint32_t id = next_id_++;
     if (!poller_->add(socket.fd(), Source::kVisitor, id)) continue;
-    const auto at = visitors_.emplace(id, Visitor{std::move(socket), now, Visitor::State::kUnknown, {}, {}, 0}).first;
+    const auto at =
+        visitors_.emplace(id, Visitor{std::move(socket), now, Visitor::State::kUnknown, {}, {}, 0}).first;
     ++unknown_;
     if (visitors_.size() > most_) {
       dismiss(at, "its table of connections is full (shm.door_connections)");

@@ -1,5 +1,6 @@
-// The lender's end of hand-overs: a listening unix socket at which readers knock for the memfds. Thread rule: progress
-// thread. Visitors that do not knock in time, knock wrong or come in too great a number are turned away and counted.
+// The lender's end of hand-overs: a listening unix socket at which readers knock for the memfds. Thread rule:
+// progress thread. Visitors that do not knock in time, knock wrong or come in too great a number are turned
+// away and counted.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,10 @@ class Door {
 
   // Before any other call; `poller` outlives this.
   Result<> start(Poller& poller, std::uint64_t cookie, std::uint32_t most, Supply supply);
-  void on_knocking(TimePoint now);                    // the listening socket is readable
+  void on_knocking(TimePoint now);  // the listening socket is readable
   void on_visitor(const Ready&, TimePoint now);
-  void serve();                                       // the regions are settled now
-  bool on_time(TimePoint now);                        // true: wants to be called again in some milliseconds
+  void serve();  // the regions are settled now
+  bool on_time(TimePoint now);  // true: wants to be called again in some milliseconds
   bool needs_time() const noexcept { return paused_ || unknown_ != 0; }
   const Address& address() const noexcept { return address_; }
   std::uint64_t turned_away() const noexcept { return turned_away_; }
@@ -56,9 +57,10 @@ class Door {
   using Visitors = std::map<std::uint32_t, Visitor>;
 
   Door(Address address, File socket) : address_(std::move(address)), socket_(std::move(socket)) {}
-  void welcome(Visitors::iterator);          // it knocked right
+  void welcome(Visitors::iterator);  // it knocked right
   bool send_rest(std::uint32_t id, Visitor&);  // false: broken
-  Visitors::iterator dismiss(Visitors::iterator, const char* why);  // why: told to the visitor; null: silently
+  Visitors::iterator dismiss(Visitors::iterator,
+                             const char* why);  // why: told to the visitor; null: silently
   void read_knock(Visitors::iterator);
 
   Address address_;

@@ -25,7 +25,8 @@ std::uintptr_t number_of(const std::byte* p) noexcept { return reinterpret_cast<
 std::string subject(RegionId id) { return "shm region " + std::to_string(id.value); }
 
 // Length of the common part of [a, a + a_size) and [b, b + b_size).
-std::uint64_t common(const std::byte* a, std::uint64_t a_size, const std::byte* b, std::uint64_t b_size) noexcept {
+std::uint64_t common(const std::byte* a, std::uint64_t a_size, const std::byte* b,
+                     std::uint64_t b_size) noexcept {
   const std::uint64_t first = std::max(number_of(a), number_of(b));
   const std::uint64_t last = std::min(number_of(a) + a_size, number_of(b) + b_size);
   return last > first ? last - first : 0;
@@ -41,7 +42,8 @@ Exports::Exports(const ShmOptions& options, Worker& worker, std::deque<Event>& e
 
 Result<> Exports::share(std::shared_ptr<const SharedPool> pool) {
   if (pool == nullptr) {
-    return fail(Code::kUsage, Who::kLocal, Next::kAfterFix, "shm pool", "a null pool was given; use allocate_pool()");
+    return fail(Code::kUsage, Who::kLocal, Next::kAfterFix, "shm pool",
+                "a null pool was given; use allocate_pool()");
   }
   auto file = read_only(pool->fd());
   if (!file) {
@@ -145,8 +147,9 @@ Result<> Exports::settle_foreign(Export& item, RegionId id, const std::string& w
     item.how = How::kRefused;
     item.text = "refused: " + why;
     return fail(Code::kUnsupported, Who::kConfig, Next::kAfterFix, subject(id),
-                why + ", and foreign memory is not allowed; allocate it by allocate_pool(), or turn adopt or "
-                      "allow_foreign on");
+                why +
+                    ", and foreign memory is not allowed; allocate it by allocate_pool(), or turn adopt or "
+                    "allow_foreign on");
   }
   item.how = How::kForeign;
   item.text = "foreign (process_vm_readv): " + why;
@@ -194,7 +197,7 @@ std::vector<Description::Region> Exports::described() const {
   for (const auto& [id, item] : exports_) {
     list.resize(id.value + 1);
     list[id.value].length = item.length;
-    list[id.value].kind = item.backing != nullptr         ? RegionKind::kShared
+    list[id.value].kind = item.backing != nullptr     ? RegionKind::kShared
                           : item.how == How::kForeign ? RegionKind::kForeign
                                                       : RegionKind::kUnready;
   }

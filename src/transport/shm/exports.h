@@ -1,5 +1,6 @@
-// This side's regions and how readers in other processes reach them: through a pool's memfd, through a memfd put under
-// the engine's own memory, or by process_vm_readv. Thread rule: belongs to the progress thread; adoption runs on the Worker.
+// This side's regions and how readers in other processes reach them: through a pool's memfd, through a memfd
+// put under the engine's own memory, or by process_vm_readv. Thread rule: belongs to the progress thread;
+// adoption runs on the Worker.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class Exports {
 
   bool settled() const noexcept { return preparing_ == 0; }  // no adoption is under way
   std::vector<Description::Region> described() const;
-  // The table for a reader and the files it names, behind `files`' first entry (the lease words). Only when settled().
+  // The table for a reader and the files it names, behind `files`' first entry (the lease words). Only when
+  // settled().
   std::vector<HandedRegion> hand_out(std::vector<SharedFile>& files) const;
   std::vector<ShmRegionReport> report() const;
 
@@ -55,8 +57,9 @@ class Exports {
     std::string text;
   };
 
-  std::shared_ptr<const Backing> shared_around(const Export&) const;  // a pool or an adopted range that holds it all
-  std::string why_not_adopted(const Export&) const;                   // empty: it can be
+  std::shared_ptr<const Backing> shared_around(
+      const Export&) const;  // a pool or an adopted range that holds it all
+  std::string why_not_adopted(const Export&) const;  // empty: it can be
   Result<> settle_foreign(Export&, RegionId, const std::string& why) const;
   void start_adoption(RegionId, Export&);
   void finish_adoption(RegionId, Result<Adopted>);

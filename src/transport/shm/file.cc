@@ -53,7 +53,7 @@ Result<File> read_only(int fd) {
 }
 
 Result<std::uint64_t> sealed_size(int fd, const std::string& what) {
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd, &facts) != 0) {
     return system_error(what, "fstat of the handed-over descriptor failed", errno);
   }
@@ -63,8 +63,8 @@ Result<std::uint64_t> sealed_size(int fd, const std::string& what) {
   }
   if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
     return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what,
-                "the handed-over memfd is not sealed against shrinking and growing (seals " + std::to_string(seals) +
-                    ")");
+                "the handed-over memfd is not sealed against shrinking and growing (seals " +
+                    std::to_string(seals) + ")");
   }
   return static_cast<std::uint64_t>(facts.st_size);
 }

@@ -42,8 +42,8 @@ Result<File> make_memfd(const char* name, std::uint64_t bytes);
 // A second descriptor of the same file that cannot write; where the system gives none, a plain duplicate.
 Result<File> read_only(int fd);
 
-// The size of a memfd that came from a peer, if it is sealed against shrinking and growing (else an error: reading a
-// file that can shrink may end this process by SIGBUS).
+// The size of a memfd that came from a peer, if it is sealed against shrinking and growing (else an error:
+// reading a file that can shrink may end this process by SIGBUS).
 Result<std::uint64_t> sealed_size(int fd, const std::string& what);
 
 }  // namespace kvferry::shm

@@ -55,7 +55,8 @@ Result<Packet> decode_table(Reader& in) {
                      std::to_string(in.left()) + " bytes of them");
   }
   if (table.files == 0 || table.files > kMaxFiles) {
-    return malformed(std::to_string(table.files) + " files announced; 1 to " + std::to_string(kMaxFiles) + " are possible");
+    return malformed(std::to_string(table.files) + " files announced; 1 to " + std::to_string(kMaxFiles) +
+                     " are possible");
   }
   table.regions.resize(count);
   for (HandedRegion& region : table.regions) {
@@ -66,8 +67,8 @@ Result<Packet> decode_table(Reader& in) {
     region.offset = in.u64();
     region.address = in.u64();
     if (kind > static_cast<std::uint8_t>(RegionKind::kForeign) || region.file >= table.files) {
-      return malformed("a region has kind " + std::to_string(kind) + " and file " + std::to_string(region.file) +
-                       " of " + std::to_string(table.files));
+      return malformed("a region has kind " + std::to_string(kind) + " and file " +
+                       std::to_string(region.file) + " of " + std::to_string(table.files));
     }
   }
   return Packet{std::move(table)};
@@ -121,7 +122,8 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
     return malformed("it does not begin like one (" + std::to_string(bytes.size()) + " bytes)");
   }
   if (version != kVersion) {
-    return malformed("it has version " + std::to_string(version) + ", this side speaks " + std::to_string(kVersion));
+    return malformed("it has version " + std::to_string(version) + ", this side speaks " +
+                     std::to_string(kVersion));
   }
   Packet packet;
   switch (kind) {
@@ -137,7 +139,9 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
   return packet;
 }
 
-std::string text_of(const Address& address) { return "'" + std::string(address.abstract ? "@" : "") + address.name + "'"; }
+std::string text_of(const Address& address) {
+  return "'" + std::string(address.abstract ? "@" : "") + address.name + "'";
+}
 
 Result<File> listen_at(const Address& address) {
   const std::string what = "shm door " + text_of(address);

@@ -1,5 +1,6 @@
-// What goes over the unix socket when a peer's memory is opened: KNOCK from the reader; then TABLE and FILES (with
-// descriptors), or REFUSAL, from the lender. One message is one packet. Values and plain calls; no thread rule.
+// What goes over the unix socket when a peer's memory is opened: KNOCK from the reader; then TABLE and FILES
+// (with descriptors), or REFUSAL, from the lender. One message is one packet. Values and plain calls; no
+// thread rule.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,8 @@ namespace kvferry::shm {
 
 inline constexpr std::size_t kMaxPacket = 32768;   // 1,024 regions of 29 B and the rest
 inline constexpr std::uint32_t kFilesPerPacket = 64;  // the kernel takes 253
-inline constexpr std::uint32_t kMaxFiles = 1024;   // one memfd for each adopted region or pool, and the lease words
+inline constexpr std::uint32_t kMaxFiles =
+    1024;   // one memfd for each adopted region or pool, and the lease words
 
 struct Knock {
   std::uint64_t cookie = 0;  // of the lender that the caller looks for
@@ -37,7 +39,7 @@ struct HandedRegion {
 struct Table {
   std::uint32_t files = 0;           // FILES packets with as many descriptors follow
   std::uint64_t cookie = 0;
-  std::uint64_t lease_address = 0;   // of the lease words in the lender: proves that its memory can be read
+  std::uint64_t lease_address = 0;  // of the lease words in the lender: proves that its memory can be read
   std::vector<HandedRegion> regions;  // by RegionId
   bool operator==(const Table&) const = default;
 };
@@ -74,6 +76,7 @@ struct Incoming {
 // nullopt with 0: nothing there yet; nullopt with -errno: broken; nullopt with 1: the other end hung up.
 std::optional<Incoming> receive_packet(int socket, int& status);
 
-pid_t pid_of_other_end(int socket) noexcept;  // as this process's pid namespace numbers it; 0: not visible here
+pid_t pid_of_other_end(
+    int socket) noexcept;  // as this process's pid namespace numbers it; 0: not visible here
 
 }  // namespace kvferry::shm

@@ -58,7 +58,8 @@ LeaseWords* LeaseWriter::words(std::uint32_t slot) const noexcept {
 
 void LeaseWriter::begin(std::uint32_t slot, std::uint64_t serial, std::uint64_t token) noexcept {
   std::atomic_ref(words(slot)->token).store(token, std::memory_order_relaxed);
-  std::atomic_ref(words(slot)->serial).store(serial, std::memory_order_seq_cst);  // also behind non-temporal stores
+  std::atomic_ref(words(slot)->serial)
+      .store(serial, std::memory_order_seq_cst);  // also behind non-temporal stores
 }
 
 void LeaseWriter::end(std::uint32_t slot) noexcept {
@@ -85,13 +86,13 @@ Result<LeaseView> LeaseView::open(int fd, std::uint64_t cookie, const std::strin
   std::memcpy(&header, mapping->data(), sizeof header);
   if (header.magic != kMagic || header.version != kVersion) {
     return fail(Code::kMismatch, Who::kPeer, Next::kAfterFix, what,
-                "its control memory has version " + std::to_string(header.version) + ", this side reads version " +
-                    std::to_string(kVersion));
+                "its control memory has version " + std::to_string(header.version) +
+                    ", this side reads version " + std::to_string(kVersion));
   }
   if (header.cookie != cookie) {
     return fail(Code::kPeerLost, Who::kPeer, Next::kNewRoom, what,
-                "its control memory belongs to another life (cookie " + std::to_string(header.cookie) + ", described " +
-                    std::to_string(cookie) + ")");
+                "its control memory belongs to another life (cookie " + std::to_string(header.cookie) +
+                    ", described " + std::to_string(cookie) + ")");
   }
   if (bytes_for(header.slots) > *size) {
     return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what,

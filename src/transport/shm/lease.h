@@ -1,6 +1,7 @@
-// Lease words in shared memory (protocol rule 26): one pair of words per loan slot, written by the lender alone.
-// `serial` says which loan is in force (0: none; a serial is never used twice in a life), `token` guards it.
-// Thread rule: LeaseWriter belongs to the lender's progress thread; any number of LeaseViews, in any process, read.
+// Lease words in shared memory (protocol rule 26): one pair of words per loan slot, written by the lender
+// alone. `serial` says which loan is in force (0: none; a serial is never used twice in a life), `token`
+// guards it. Thread rule: LeaseWriter belongs to the lender's progress thread; any number of LeaseViews, in
+// any process, read.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,9 @@ class LeaseWriter {
 
  private:
   LeaseWriter(File handed, Mapping mapping, std::uint32_t slots)
-      : handed_(std::make_shared<const File>(std::move(handed))), mapping_(std::move(mapping)), slots_(slots) {}
+      : handed_(std::make_shared<const File>(std::move(handed))),
+        mapping_(std::move(mapping)),
+        slots_(slots) {}
   LeaseWords* words(std::uint32_t slot) const noexcept;
 
   std::shared_ptr<const File> handed_;
@@ -58,8 +61,8 @@ class LeaseView {
 
   enum class State : std::uint8_t { kInForce, kEnded, kWrongToken };
   std::uint32_t slots() const noexcept { return slots_; }
-  // For a ticket whose slot is below slots(). Orders every earlier load of the caller before its look at the words:
-  // kInForce after a copy proves that the copy read lent memory from its first byte to its last.
+  // For a ticket whose slot is below slots(). Orders every earlier load of the caller before its look at the
+  // words: kInForce after a copy proves that the copy read lent memory from its first byte to its last.
   State look(const Ticket&) const noexcept;
 
  private:

@@ -19,7 +19,8 @@ Loans::Loans(LeaseWriter words, transport::RegionTable& regions, std::uint32_t m
 Result<> Loans::lend(const Loan& loan) {
   if (loan.access != Access::kRead) {
     return fail(Code::kUnsupported, Who::kLocal, Next::kNever, subject(loan.id),
-                "memory is lent for reading only; this mover pulls (a write into a stopped process's memory could land "
+                "memory is lent for reading only; this mover pulls (a write into a stopped process's memory "
+                "could land "
                 "later)");
   }
   if (loan.id.slot >= most_) {

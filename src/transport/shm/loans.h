@@ -1,4 +1,5 @@
-// Loans of this side's memory for reading: a record for each slot beside its lease words. Thread rule: progress thread.
+// Loans of this side's memory for reading: a record for each slot beside its lease words. Thread rule:
+// progress thread.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class Loans {
   Loans(LeaseWriter words, transport::RegionTable& regions, std::uint32_t most);
 
   Result<> lend(const Loan&);     // readable when it returns
-  Result<> revoke(LoanId);        // dead when it returns; once for each loan, also for one that revoke_peer ended
-  void revoke_peer(PeerId);       // ends all loans to that peer
+  Result<> revoke(LoanId);  // dead when it returns; once for each loan, also for one that revoke_peer ended
+  void revoke_peer(PeerId);  // ends all loans to that peer
   bool any_to(PeerId) const noexcept;
   std::uint32_t live() const noexcept { return live_; }
   const LeaseWriter& words() const noexcept { return words_; }
@@ -27,8 +28,8 @@ class Loans {
   struct Record {
     std::uint64_t serial = 0;  // the newest of this slot; serials only rise
     PeerId peer;
-    bool readable = false;     // the word holds the serial
-    bool fenced = false;       // revoke_peer() ended it; revoke() may still be called
+    bool readable = false;  // the word holds the serial
+    bool fenced = false;  // revoke_peer() ended it; revoke() may still be called
     transport::RegionHold hold;
   };
   void end(std::uint32_t slot, Record&);

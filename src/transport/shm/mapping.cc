@@ -45,9 +45,11 @@ void Mapping::reset() noexcept {
 }
 
 Result<Mapping> map_file(int fd, std::uint64_t bytes, Protection protection, const std::string& what) {
-  void* reserved = ::mmap(nullptr, bytes + kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* reserved =
+      ::mmap(nullptr, bytes + kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
-    return system_error(what, "reserving " + std::to_string(bytes + kHuge) + " bytes of addresses failed", errno);
+    return system_error(what, "reserving " + std::to_string(bytes + kHuge) + " bytes of addresses failed",
+                        errno);
   }
   auto* base = static_cast<std::byte*>(reserved);
   auto* data = base + (round_up(number_of(base), kHuge) - number_of(base));
@@ -77,7 +79,8 @@ std::string HugeReport::text() const {
   return text;
 }
 
-Result<> touch(std::byte* data, std::uint64_t bytes, Protection protection, const Stop* stop, const std::string& what) {
+Result<> touch(std::byte* data, std::uint64_t bytes, Protection protection, const Stop* stop,
+               const std::string& what) {
   const int advice = protection == Protection::kRead ? kPopulateRead : kPopulateWrite;
   const std::uint64_t shift = number_of(data) % kSmall;
   data -= shift;
@@ -124,8 +127,8 @@ Result<> check_available(std::uint64_t bytes, const std::string& what) {
     if (name != "MemAvailable:") continue;
     if (bytes <= kib << 10) return {};
     return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, what,
-                std::to_string(bytes >> 20) + " MiB are wanted and this host has " + std::to_string(kib >> 10) +
-                    " MiB available; ask for less, or free memory",
+                std::to_string(bytes >> 20) + " MiB are wanted and this host has " +
+                    std::to_string(kib >> 10) + " MiB available; ask for less, or free memory",
                 ENOMEM);
   }
   return {};  // no such file, or an old kernel: nothing is known

@@ -26,8 +26,9 @@ Error PeerLink::unreachable(int number) const {
   auto error = system_error(what_, "its door " + text_of(address_) + " cannot be opened", number).value();
   error.who = Who::kPeer;
   if (number == ECONNREFUSED && address_.abstract) {
-    error.why.append(": the peer has ended, or is on another host or in another network namespace (then give both sides "
-                     "one socket directory)");
+    error.why.append(
+        ": the peer has ended, or is on another host or in another network namespace (then give both sides "
+        "one socket directory)");
   } else if (number == ENOENT || number == ECONNREFUSED) {
     error.why.append(": the peer has ended, or its socket directory is not shared with this side");
   } else if (number == EACCES || number == EPERM) {
@@ -47,7 +48,8 @@ Result<> PeerLink::connect() {
   connected_ = true;
   handed_.pid = pid_of_other_end(socket_.fd());
   if (handed_.pid != 0) {
-    // The socket is open, so the process that opened the door lives or has just ended: the pid is still its own.
+    // The socket is open, so the process that opened the door lives or has just ended: the pid is still its
+    // own.
     handed_.pidfd = File{static_cast<int>(::syscall(SYS_pidfd_open, handed_.pid, 0))};
   }
   const int sent = send_packet(socket_.fd(), encode(Knock{description_.cookie}), {});
@@ -85,9 +87,10 @@ Result<PeerLink::Step> PeerLink::advance() {
 
 Result<> PeerLink::accept_packet(Incoming incoming) {
   if (incoming.cut) {
-    return fail(Code::kEnvironment, Who::kLocal, Next::kAfterFix, what_,
-                "this process has too few file descriptors left for the peer's memory; raise the limit (ulimit -n)",
-                EMFILE);
+    return fail(
+        Code::kEnvironment, Who::kLocal, Next::kAfterFix, what_,
+        "this process has too few file descriptors left for the peer's memory; raise the limit (ulimit -n)",
+        EMFILE);
   }
   auto packet = decode_packet(incoming.bytes);
   if (!packet) {

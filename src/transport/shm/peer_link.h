@@ -1,5 +1,6 @@
-// The reader's end of a hand-over: connects to a peer's door, knocks, collects the table and the descriptors. The
-// connection stays open afterwards: its hang-up says that the peer's process is gone. Thread rule: progress thread.
+// The reader's end of a hand-over: connects to a peer's door, knocks, collects the table and the descriptors.
+// The connection stays open afterwards: its hang-up says that the peer's process is gone. Thread rule:
+// progress thread.
 #pragma once
 
 #include <string>

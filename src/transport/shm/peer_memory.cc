@@ -14,7 +14,8 @@ __extension__ typedef unsigned __int128 Wide;  // sums of hostile 64-bit numbers
 
 }  // namespace
 
-Result<std::shared_ptr<const PeerMemory>> PeerMemory::open(Handed handed, const Stop& stop, const std::string& what) {
+Result<std::shared_ptr<const PeerMemory>> PeerMemory::open(Handed handed, const Stop& stop,
+                                                           const std::string& what) {
   auto memory = std::make_shared<PeerMemory>();
   auto lease = LeaseView::open(handed.files[0].fd(), handed.table.cookie, what);
   if (!lease) {
@@ -42,7 +43,8 @@ Result<> PeerMemory::map_files(Handed& handed, const Stop& stop, const std::stri
     if (!size) {
       return tl::unexpected(size.error());
     }
-    // Only what regions use is touched: a file may begin with a hole, so that offset and address are congruent.
+    // Only what regions use is touched: a file may begin with a hole, so that offset and address are
+    // congruent.
     std::uint64_t first = *size, last = 0;
     for (const HandedRegion& region : handed.table.regions) {
       if (region.kind != RegionKind::kShared || region.file != i || region.length == 0) continue;
@@ -78,7 +80,8 @@ Result<> PeerMemory::place_regions(const Handed& handed, const std::string& what
     Region region{nullptr, from.address, from.length, from.kind};
     if (from.kind == RegionKind::kShared && from.length != 0) {
       if (!files_[from.file]) {
-        return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what, "a region lies in the file of the lease words");
+        return fail(Code::kBadMessage, Who::kPeer, Next::kNever, what,
+                    "a region lies in the file of the lease words");
       }
       region.data = files_[from.file].data() + from.offset;
     }
@@ -87,7 +90,8 @@ Result<> PeerMemory::place_regions(const Handed& handed, const std::string& what
   return {};
 }
 
-// Reads the head of the peer's lease words the way its foreign regions will be read: proves permission and identity.
+// Reads the head of the peer's lease words the way its foreign regions will be read: proves permission and
+// identity.
 Result<> PeerMemory::probe_foreign(const Handed& handed, const std::string& what) const {
   const bool foreign = std::any_of(regions_.begin(), regions_.end(), [](const Region& region) {
     return region.kind == RegionKind::kForeign && region.length != 0;
@@ -97,8 +101,9 @@ Result<> PeerMemory::probe_foreign(const Handed& handed, const std::string& what
   }
   const std::string advice = "; let the peer allocate its pool by allocate_pool(), or turn adopt on there";
   if (pid_ == 0 || !pidfd_) {
-    return fail(Code::kEnvironment, Who::kPeer, Next::kAfterFix, what,
-                "its foreign memory cannot be read: its process is not visible in this pid namespace" + advice);
+    return fail(
+        Code::kEnvironment, Who::kPeer, Next::kAfterFix, what,
+        "its foreign memory cannot be read: its process is not visible in this pid namespace" + advice);
   }
   LeaseHeader header;
   iovec to{&header, sizeof header};
@@ -132,9 +137,9 @@ Result<> PeerMemory::check_remote(std::span<const PieceGroup> groups, const std:
       if (end <= length) continue;
       return fail(Code::kRefused, Who::kLocal, Next::kNever, what,
                   readable ? "item " + std::to_string(last) + " (base " + std::to_string(plane.remote.base) +
-                                 ", stride " + std::to_string(plane.remote.stride) + ", " + std::to_string(span) +
-                                 " bytes) ends behind the " + std::to_string(length) + " bytes of the peer's region " +
-                                 std::to_string(id)
+                                 ", stride " + std::to_string(plane.remote.stride) + ", " +
+                                 std::to_string(span) + " bytes) ends behind the " + std::to_string(length) +
+                                 " bytes of the peer's region " + std::to_string(id)
                            : "the peer handed over no region " + std::to_string(id) + " that can be read");
     }
   }

@@ -1,5 +1,6 @@
-// A peer's memory as this process reads it: its lease words, its mapped files, its foreign regions. Thread rule: made on
-// the helper thread, immutable afterwards; shared by the operations that read from it and destroyed on the helper thread.
+// A peer's memory as this process reads it: its lease words, its mapped files, its foreign regions. Thread
+// rule: made on the helper thread, immutable afterwards; shared by the operations that read from it and
+// destroyed on the helper thread.
 #pragma once
 
 #include <sys/types.h>
@@ -35,11 +36,14 @@ class PeerMemory {
     RegionKind kind = RegionKind::kUnready;
   };
 
-  // Checks sizes and seals, maps read-only, touches and collapses; a peer with foreign regions must be readable.
+  // Checks sizes and seals, maps read-only, touches and collapses; a peer with foreign regions must be
+  // readable.
   static Result<std::shared_ptr<const PeerMemory>> open(Handed, const Stop&, const std::string& what);
 
   const LeaseView& lease() const noexcept { return lease_; }
-  const Region& region(RegionId id) const noexcept { return regions_[id.value]; }  // of one that check_remote passed
+  const Region& region(RegionId id) const noexcept {
+    return regions_[id.value];
+  }  // of one that check_remote passed
   // Every remote item of every plane lies inside a region that can be read.
   Result<> check_remote(std::span<const PieceGroup>, const std::string& what) const;
 

@@ -108,7 +108,8 @@ Result<> Peers::close(PeerId id) {
   Peer& peer = found->second;
   if (peer.state == State::kOpening || peer.state == State::kMapping) {
     settle(id, peer, State::kFenced,
-           Error{Code::kPeerLost, Who::kLocal, Next::kNewRoom, 0, subject(id), "it was fenced before it was ready"});
+           Error{Code::kPeerLost, Who::kLocal, Next::kNewRoom, 0, subject(id),
+                 "it was fenced before it was ready"});
     return {};
   }
   unwatch(peer);
@@ -142,7 +143,8 @@ Result<std::shared_ptr<const PeerMemory>> Peers::readable(PeerId id) const {
     case State::kReady:
     case State::kLost: return peer.memory;
     case State::kFailed: return tl::unexpected(peer.error);
-    case State::kFenced: return fail(Code::kPeerLost, Who::kLocal, Next::kNewRoom, subject(id), "it was fenced");
+    case State::kFenced:
+      return fail(Code::kPeerLost, Who::kLocal, Next::kNewRoom, subject(id), "it was fenced");
     case State::kOpening:
     case State::kMapping: break;
   }
@@ -165,8 +167,9 @@ void Peers::on_ready(PeerId id, TimePoint) {
     Event event;
     event.kind = Event::Kind::kPeerLost;
     event.peer = id;
-    event.error = Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, subject(id),
-                        "its connection hung up: the process or its transport has ended"};
+    event.error = Error{Code::kPeerLost, Who::kPeer,
+                        Next::kNewRoom,  0,
+                        subject(id),     "its connection hung up: the process or its transport has ended"};
     events_.push_back(std::move(event));
   }
 }
@@ -196,7 +199,8 @@ std::string Peers::report() const {
   for (const auto& [id, peer] : peers_) {
     text += subject(id) + ": " + kNames[static_cast<std::size_t>(peer.state)];
     if (peer.memory != nullptr) {
-      text += ", " + std::to_string(peer.memory->mapped() >> 20) + " MiB mapped, " + peer.memory->huge().text();
+      text +=
+          ", " + std::to_string(peer.memory->mapped() >> 20) + " MiB mapped, " + peer.memory->huge().text();
     }
     if (!peer.error.ok()) text += ", " + peer.error.why;
     text += "\n";

@@ -1,5 +1,6 @@
-// Memory that two processes of one host can share: a sealed memfd, mapped at an address congruent to its file offset
-// modulo 2 MiB, touched, and in huge pages where the kernel gives them. Thread rule: immutable after allocate_pool().
+// Memory that two processes of one host can share: a sealed memfd, mapped at an address congruent to its file
+// offset modulo 2 MiB, touched, and in huge pages where the kernel gives them. Thread rule: immutable after
+// allocate_pool().
 #pragma once
 
 #include <cstddef>
@@ -12,15 +13,15 @@
 
 namespace kvferry {
 
-// Owns the memfd and its mapping. The memory dies with the last mapping of it: a pool never outlives its process and
-// its readers, so there is no later life that could reuse it with old lease words alive.
+// Owns the memfd and its mapping. The memory dies with the last mapping of it: a pool never outlives its
+// process and its readers, so there is no later life that could reuse it with old lease words alive.
 class SharedPool {
  public:
   SharedPool(shm::File file, shm::Mapping mapping, const shm::HugeReport& huge);
 
   std::byte* data() const noexcept { return mapping_.data(); }
   std::uint64_t size() const noexcept { return mapping_.size(); }  // bytes; a multiple of 2 MiB
-  int fd() const noexcept { return file_.fd(); }                   // owned here
+  int fd() const noexcept { return file_.fd(); }  // owned here
   bool contains(const void* address, std::uint64_t length) const noexcept;
   const shm::HugeReport& huge() const noexcept { return huge_; }
   std::string report() const;  // "64 of 64 MiB in huge pages"

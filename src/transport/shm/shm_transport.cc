@@ -91,7 +91,8 @@ class Mover final : public ShmTransport {
   Poller poller_;
   File timer_;
   bool ticking_ = false;
-  std::unique_ptr<Worker> worker_;  // its destructor forgets jobs: what they point to below is never touched after
+  std::unique_ptr<Worker>
+      worker_;  // its destructor forgets jobs: what they point to below is never touched after
   Exports exports_;
   Loans loans_;
   Door door_;
@@ -154,8 +155,8 @@ Result<> Mover::add_peer(PeerId id, std::span<const std::byte> description) {
 }
 
 void Mover::drop_peer(PeerId id) {
-  lane_.end_peer(id, Error{Code::kPeerLost, Who::kLocal, Next::kNever, 0, "shm peer " + std::to_string(id.value),
-                           "it was dropped"});
+  lane_.end_peer(id, Error{Code::kPeerLost, Who::kLocal, Next::kNever, 0,
+                           "shm peer " + std::to_string(id.value), "it was dropped"});
   loans_.revoke_peer(id);
   peers_.drop(id);
 }
@@ -164,8 +165,8 @@ Result<> Mover::fence(PeerId id) {
   if (auto closed = peers_.close(id); !closed) {
     return closed;
   }
-  lane_.end_peer(id, Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, "shm peer " + std::to_string(id.value),
-                           "it was fenced"});
+  lane_.end_peer(id, Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0,
+                           "shm peer " + std::to_string(id.value), "it was fenced"});
   loans_.revoke_peer(id);
   Event event;
   event.kind = Event::Kind::kPeerFenced;
@@ -211,7 +212,8 @@ Result<> check_size(const Operation& operation, const ShmLimits& limits, const s
 Result<> Mover::post(const Operation& operation) {
   const std::string what = "shm operation " + std::to_string(operation.op.value);
   if (operation.access != Access::kRead) {
-    return fail(Code::kUnsupported, Who::kLocal, Next::kNever, what, "this mover pulls: only reads can be posted");
+    return fail(Code::kUnsupported, Who::kLocal, Next::kNever, what,
+                "this mover pulls: only reads can be posted");
   }
   if (lane_.has(operation.op)) {
     return fail(Code::kRefused, Who::kLocal, Next::kNever, what, "an operation of this number is under way");
@@ -295,11 +297,13 @@ Result<> check_options(const ShmOptions& options) {
   const ShmLimits& limits = options.limits;
   if (limits.regions == 0 || limits.regions > kMostRegions) {
     return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "shm.regions",
-                std::to_string(limits.regions) + " was given; 1 to " + std::to_string(kMostRegions) + " are possible");
+                std::to_string(limits.regions) + " was given; 1 to " + std::to_string(kMostRegions) +
+                    " are possible");
   }
   if (limits.loans == 0 || limits.ops_in_flight == 0 || limits.peers == 0 || limits.door_connections == 0) {
-    return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "shm limits",
-                "0 was given for shm.loans, shm.ops_in_flight, shm.peers or shm.door_connections; give at least 1");
+    return fail(
+        Code::kUsage, Who::kConfig, Next::kAfterFix, "shm limits",
+        "0 was given for shm.loans, shm.ops_in_flight, shm.peers or shm.door_connections; give at least 1");
   }
   return {};
 }
@@ -319,7 +323,8 @@ Result<Parts> make_parts(const ShmOptions& options) {
   if (!address) return tl::unexpected(address.error());
   auto door = Door::open(*address);
   if (!door) return tl::unexpected(door.error());
-  return Parts{std::move(*poller), std::move(timer), std::move(*worker), std::move(*words), std::move(*door), *cookie};
+  return Parts{std::move(*poller), std::move(timer), std::move(*worker),
+               std::move(*words),  std::move(*door), *cookie};
 }
 
 }  // namespace

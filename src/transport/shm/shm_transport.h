@@ -1,6 +1,7 @@
 // The same-host mover: the receiver pulls from the sender's mapped memfd, one copy (protocol rule 26).
-// Thread rule: every call comes from the one progress thread, except ShmOptions' pools, which are read-only here.
-// No call blocks: mapping, touching, adopting and unmapping of big ranges run on one helper thread of the transport.
+// Thread rule: every call comes from the one progress thread, except ShmOptions' pools, which are read-only
+// here. No call blocks: mapping, touching, adopting and unmapping of big ranges run on one helper thread of
+// the transport.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,11 @@ struct ShmLimits {
 
 struct ShmOptions {
   std::vector<std::shared_ptr<const SharedPool>> pools;  // regions inside one of these need no adoption
-  bool adopt = false;          // re-map page-aligned engine memory in place onto a memfd, contents kept; nothing may write
-                               // to it between add_region and kRegionReady; it is then shared over fork()
-  bool allow_foreign = true;   // otherwise let receivers use process_vm_readv; false: refuse such a region
-  std::string socket_directory;  // empty: an abstract unix socket (one network namespace); a directory: a socket file in
-                                 // it, for containers that share only that directory
+  bool adopt = false;  // re-map page-aligned engine memory in place onto a memfd, contents kept; nothing may
+                       // write to it between add_region and kRegionReady; it is then shared over fork()
+  bool allow_foreign = true;  // otherwise let receivers use process_vm_readv; false: refuse such a region
+  std::string socket_directory;  // empty: an abstract unix socket (one network namespace); a directory: a
+                                 // socket file in it, for containers that share only that directory
   Duration handover = std::chrono::seconds(20);  // add_peer until kPeerReady, success or not
   std::shared_ptr<Clock> clock;  // judges `handover`; null: the system's
   ShmLimits limits;
@@ -45,7 +46,7 @@ struct ShmRegionReport {
   RegionId region;
   std::uint64_t length = 0;
   std::uint64_t huge_bytes = 0;  // mapped by 2 MiB pages here
-  std::string text;              // "pool, 64 of 64 MiB in huge pages", "foreign (process_vm_readv): adopt is off", ...
+  std::string text;  // "pool, 64 of 64 MiB in huge pages", "foreign (process_vm_readv): adopt is off", ...
 };
 
 const char* name_of(ShmRegionReport::How) noexcept;
@@ -55,10 +56,11 @@ class ShmTransport : public Transport {
   // Makes memory allocated by allocate_pool() known; regions inside it are then handed over as its memfd.
   virtual Result<> share(std::shared_ptr<const SharedPool>) = 0;
   virtual std::vector<ShmRegionReport> report() const = 0;  // by region, for status and logs
-  virtual std::string peers_report() const = 0;             // one line for each peer: state, bytes mapped, huge pages
+  virtual std::string peers_report() const = 0;  // one line for each peer: state, bytes mapped, huge pages
 };
 
-// Opens the door socket and the control memfd. Errors: kEnvironment naming the call that failed, kUsage for options.
+// Opens the door socket and the control memfd. Errors: kEnvironment naming the call that failed, kUsage for
+// options.
 Result<std::unique_ptr<ShmTransport>> open_shm(const ShmOptions&);
 Result<std::unique_ptr<Transport>> make_shm(const ShmOptions&);
 

@@ -1,6 +1,7 @@
-// One helper thread for what may take long: touching, adopting, mapping and unmapping big ranges. Thread rule: submit,
-// discard, take and the destructor belong to the progress thread; a job's `work` runs on the helper, its `done` on the
-// progress thread. The queue is bounded by its callers: one job for each region and peer, one discard for each peer.
+// One helper thread for what may take long: touching, adopting, mapping and unmapping big ranges. Thread
+// rule: submit, discard, take and the destructor belong to the progress thread; a job's `work` runs on the
+// helper, its `done` on the progress thread. The queue is bounded by its callers: one job for each region and
+// peer, one discard for each peer.
 #pragma once
 
 #include <condition_variable>
@@ -24,12 +25,14 @@ class Worker {
 
   static Result<std::unique_ptr<Worker>> start();
   explicit Worker(File wake);
-  ~Worker();  // tells the running job to stop and waits for it; jobs that wait are forgotten, their `done` never runs
+  ~Worker();  // tells the running job to stop and waits for it; jobs that wait are forgotten, their `done`
+              // never runs
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   void submit(Work, Done);
-  void discard(std::shared_ptr<void> last);  // destroys it on the helper: unmapping gigabytes takes milliseconds
+  void discard(
+      std::shared_ptr<void> last);  // destroys it on the helper: unmapping gigabytes takes milliseconds
   std::vector<Done> take();                  // of finished jobs, in order
   int wake_fd() const noexcept { return wake_.fd(); }  // readable while take() has something
 

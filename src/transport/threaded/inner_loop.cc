@@ -173,7 +173,8 @@ bool InnerLoop::end_queued(OpId op, const Error& error) {
   PeerId peer;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(posts_.begin(), posts_.end(), [op](const auto& post) { return post->head.op == op; });
+    const auto found =
+        std::find_if(posts_.begin(), posts_.end(), [op](const auto& post) { return post->head.op == op; });
     if (found == posts_.end()) return false;
     peer = (*found)->head.peer;
     posts_.erase(found);
@@ -241,7 +242,8 @@ bool InnerLoop::take_progress() {
   if (room == 0) return false;
   const std::size_t count = inner_->progress(std::span(out).first(room));
   const auto end = out.begin() + static_cast<std::ptrdiff_t>(count);
-  if (std::any_of(out.begin(), end, [](const Event& event) { return event.kind == Event::Kind::kRegionReady; })) {
+  if (std::any_of(out.begin(), end,
+                  [](const Event& event) { return event.kind == Event::Kind::kRegionReady; })) {
     auto description = inner_->describe();
     const std::lock_guard lock(mutex_);
     description_ = std::move(description);
@@ -261,7 +263,8 @@ void InnerLoop::sleep() {
   const bool poll_me = inner_->wake_fd() < 0 || stalled_;
   const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.idle);
   const timespec limit{idle.count() / 1'000'000'000, idle.count() % 1'000'000'000};
-  if (full()) wait[1].fd = -1;  // only the taker's kick helps; the mover's descriptor may stay readable all the time
+  if (full())
+    wait[1].fd = -1;  // only the taker's kick helps; the mover's descriptor may stay readable all the time
   ::ppoll(wait.data(), wait.size(), poll_me ? &limit : nullptr, nullptr);
 }
 

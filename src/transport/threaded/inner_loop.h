@@ -1,5 +1,5 @@
-// The two queues between a progress thread and the thread of a mover that may block, and the loop of that thread.
-// Thread rule: each method says whose it is; the lock is never held during a call of the mover.
+// The two queues between a progress thread and the thread of a mover that may block, and the loop of that
+// thread. Thread rule: each method says whose it is; the lock is never held during a call of the mover.
 #pragma once
 
 #include <condition_variable>
@@ -82,7 +82,7 @@ class InnerLoop {
   std::deque<Event> events_;
   std::vector<std::byte> description_;
   bool stop_ = false, ended_ = false;
-  bool stalled_ = false;              // the mover said kWouldBlock to the first post; the mover's thread only
+  bool stalled_ = false;  // the mover said kWouldBlock to the first post; the mover's thread only
 };
 
 }  // namespace kvferry::threaded

@@ -1,4 +1,5 @@
-// Copies of what post(), lend() and add_peer() are given for the duration of a call only. Values; no thread rule.
+// Copies of what post(), lend() and add_peer() are given for the duration of a call only. Values; no thread
+// rule.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,9 @@
 namespace kvferry::threaded {
 
 struct OwnedOperation {
-  explicit OwnedOperation(const Operation& from) : head(from), groups(from.groups) { head.groups = groups.view(); }
+  explicit OwnedOperation(const Operation& from) : head(from), groups(from.groups) {
+    head.groups = groups.view();
+  }
   OwnedOperation(const OwnedOperation&) = delete;
   OwnedOperation& operator=(const OwnedOperation&) = delete;
 

@@ -47,8 +47,9 @@ Event event_of(Event::Kind kind, Error error) {
 Result<std::unique_ptr<ThreadedTransport>> ThreadedTransport::open(std::unique_ptr<Transport> inner,
                                                                    const ThreadedOptions& options) {
   if (inner == nullptr || options.posts == 0 || options.commands == 0 || options.events == 0) {
-    return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "threaded mover",
-                "it needs a mover and bounds of at least 1 (threaded.posts, threaded.commands, threaded.events)");
+    return fail(
+        Code::kUsage, Who::kConfig, Next::kAfterFix, "threaded mover",
+        "it needs a mover and bounds of at least 1 (threaded.posts, threaded.commands, threaded.events)");
   }
   auto rep = std::make_shared<Rep>(std::move(inner), options);
   if (!rep->loop.usable()) {
@@ -95,16 +96,18 @@ Result<> ThreadedTransport::add_region(RegionId id, const RegionView& view) {
 Result<> ThreadedTransport::drop_region(RegionId id) {
   auto answer = rep_->loop.ask([id](Transport& inner) { return inner.drop_region(id); });
   if (!answer) return tl::unexpected(answer.error());
-  if (rep_->loop.wait(**answer, rep_->options.patience) == InnerLoop::Answer::State::kDone) return (*answer)->result;
-  return fail(Code::kWouldBlock, Who::kTransport, Next::kRetry, "threaded mover region " + std::to_string(id.value),
+  if (rep_->loop.wait(**answer, rep_->options.patience) == InnerLoop::Answer::State::kDone)
+    return (*answer)->result;
+  return fail(Code::kWouldBlock, Who::kTransport, Next::kRetry,
+              "threaded mover region " + std::to_string(id.value),
               "the mover is busy in another call; drop the region again later");
 }
 
 std::vector<std::byte> ThreadedTransport::describe() const { return rep_->loop.description(); }
 
 Result<> ThreadedTransport::add_peer(PeerId id, std::span<const std::byte> description) {
-  return rep_->loop.command([&loop = rep_->loop, id, bytes = std::vector(description.begin(), description.end())](
-                                Transport& inner) {
+  return rep_->loop.command([&loop = rep_->loop, id,
+                             bytes = std::vector(description.begin(), description.end())](Transport& inner) {
     if (auto added = inner.add_peer(id, bytes); !added) {
       Event event = event_of(Event::Kind::kPeerReady, added.error());
       event.peer = id;
@@ -115,10 +118,12 @@ Result<> ThreadedTransport::add_peer(PeerId id, std::span<const std::byte> descr
 
 void ThreadedTransport::drop_peer(PeerId id) {
   // A full queue loses this: the inner mover then keeps a dead peer's entry, bounded by its own table.
-  static_cast<void>(rep_->loop.command([&loop = rep_->loop, id](Transport& inner) {
-    loop.end_queued(id, ended("its peer was dropped", Code::kPeerLost, Who::kLocal));
-    inner.drop_peer(id);
-  }).has_value());
+  static_cast<void>(rep_->loop
+                        .command([&loop = rep_->loop, id](Transport& inner) {
+                          loop.end_queued(id, ended("its peer was dropped", Code::kPeerLost, Who::kLocal));
+                          inner.drop_peer(id);
+                        })
+                        .has_value());
 }
 
 Result<> ThreadedTransport::fence(PeerId id) {
@@ -161,14 +166,16 @@ Result<> ThreadedTransport::lend(const Loan& loan) {
 Result<> ThreadedTransport::revoke(LoanId id) {
   const auto known = rep_->loans.find(id);
   if (known == rep_->loans.end()) {
-    return fail(Code::kUsage, Who::kLocal, Next::kNever, "threaded mover loan slot " + std::to_string(id.slot),
-                "no such loan is in force");
+    return fail(Code::kUsage, Who::kLocal, Next::kNever,
+                "threaded mover loan slot " + std::to_string(id.slot), "no such loan is in force");
   }
   auto queued = rep_->loop.command([&loop = rep_->loop, id, lent = known->second](Transport& inner) {
     auto revoked = inner.revoke(id);
     if (revoked) return;
-    const bool never = lent.answer != nullptr && !lent.answer->result;  // its lend was refused: nothing to recall
-    Event event = event_of(never ? Event::Kind::kRevoked : Event::Kind::kPeerLost, never ? Error{} : revoked.error());
+    const bool never =
+        lent.answer != nullptr && !lent.answer->result;  // its lend was refused: nothing to recall
+    Event event =
+        event_of(never ? Event::Kind::kRevoked : Event::Kind::kPeerLost, never ? Error{} : revoked.error());
     event.loan = id;
     event.peer = lent.peer;
     loop.tell(std::move(event));
@@ -180,9 +187,13 @@ Result<> ThreadedTransport::revoke(LoanId id) {
 Result<> ThreadedTransport::post(const Operation& operation) { return rep_->loop.post(operation); }
 
 void ThreadedTransport::cancel(OpId op) noexcept {
-  static_cast<void>(rep_->loop.command([&loop = rep_->loop, op](Transport& inner) {
-    if (!loop.end_queued(op, ended("cancelled by its poster", Code::kAborted, Who::kLocal))) inner.cancel(op);
-  }).has_value());
+  static_cast<void>(
+      rep_->loop
+          .command([&loop = rep_->loop, op](Transport& inner) {
+            if (!loop.end_queued(op, ended("cancelled by its poster", Code::kAborted, Who::kLocal)))
+              inner.cancel(op);
+          })
+          .has_value());
 }
 
 std::size_t ThreadedTransport::progress(std::span<Event> out) { return rep_->loop.take(out); }
