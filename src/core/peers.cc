@@ -185,7 +185,7 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
   for (auto& [pid, other] : peers) {
     const bool same_place = (!m.endpoint.empty() && other.endpoint == m.endpoint) ||
                             (link.endpoint.value < endpoints.size() && endpoints[link.endpoint.value].peer == other.id);
-    if (!same_place || other.life_id == h.from || other.life == Peer::Life::kDead) continue;
+    if (!same_place || other.life_id == h.from || other.ended) continue;
     if (h.from < other.life_id) return nullptr;
     older.push_back(other.id);
   }

@@ -1,5 +1,6 @@
 #include "testkit/node_parts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -30,7 +31,7 @@ class NodeMover final : public Transport, public Lander {
   Result<> add_peer(PeerId, std::span<const std::byte> description) override;
   void drop_peer(PeerId) override;
   Result<> fence(PeerId) override;
-  Result<> lend(const Loan& loan) override { return *alive_ ? inner_->lend(loan) : Result<>(gone()); }
+  Result<> lend(const Loan&) override;
   Result<> revoke(LoanId loan) override { return *alive_ ? inner_->revoke(loan) : Result<>(gone()); }
   Result<> post(const Operation& operation) override {
     return *alive_ ? inner_->post(operation) : Result<>(gone());
@@ -86,9 +87,18 @@ void NodeMover::drop_peer(PeerId peer) {
 
 Result<> NodeMover::fence(PeerId peer) {
   if (!*alive_) return gone();
-  if (const auto found = peers_.find(peer); found != peers_.end())
-    map_->lives[id_].fenced.insert(found->second);
+  if (const auto found = peers_.find(peer); found != peers_.end()) {
+    MemoryMap::Life& here = map_->lives[id_];
+    here.fenced[found->second] = here.newest_loan;  // what is lent later belongs to a new path
+  }
   return inner_->fence(peer);
+}
+
+Result<> NodeMover::lend(const Loan& loan) {
+  if (!*alive_) return gone();
+  std::uint64_t& newest = map_->lives[id_].newest_loan;
+  newest = std::max(newest, loan.id.serial);
+  return inner_->lend(loan);
 }
 
 Result<> NodeMover::land(const Operation& operation) {

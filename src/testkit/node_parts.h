@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "kvferry/channel.h"
@@ -21,7 +20,9 @@ struct MemoryMap {
   struct Life {
     Alive alive;
     std::vector<RegionView> regions;
-    std::set<std::uint64_t> fenced;  // lives whose bytes cannot land here any more
+    std::uint64_t newest_loan = 0;                   // serial of the newest loan made here
+    std::map<std::uint64_t, std::uint64_t>
+        fenced;  // by writing life: loans up to this serial died with its path
   };
   std::map<std::uint64_t, Life> lives;
   std::uint64_t next = 1;

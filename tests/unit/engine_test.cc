@@ -1,7 +1,7 @@
 // The engine, both roles, over a wire and a mover made of queues: the happy paths, aborts, loss, restarts, deadlines.
 #include <gtest/gtest.h>
 
-#include "tests/unit/engine_pair.h"
+#include "unit/engine_pair.h"
 
 namespace kvferry::core::test {
 namespace {
