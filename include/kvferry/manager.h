@@ -156,7 +156,7 @@ class KVFERRY_API Manager {
   TimePoint next_deadline() const;
 
  private:
-  struct Rep;
+  struct __attribute__((visibility("hidden"))) Rep;
   explicit Manager(std::unique_ptr<Rep>);
   std::unique_ptr<Rep> rep_;
 };

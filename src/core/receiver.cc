@@ -12,7 +12,6 @@ namespace {
 constexpr auto kP = static_cast<std::size_t>(Space::kPages);
 constexpr auto kA = static_cast<std::size_t>(Space::kAux);
 constexpr auto kS = static_cast<std::size_t>(Space::kState);
-constexpr std::size_t kEarlyOffers = 1024;   // per peer; more are said again by their owner
 }  // namespace
 
 void Engine::State::open_receiver(Room& r, const in::Open& i) {
@@ -498,7 +497,7 @@ void Engine::State::on_offer(Peer& p, const wire::Offer& o) {
   }
   if (proof.state == Leg::Proof::State::kReading) return;
   if (!p.ready || !window_open(p)) {   // else it would be said again only after resend_first
-    if (p.early_offers.size() < kEarlyOffers) p.early_offers.push_back(o);
+    if (p.early_offers.size() < cfg.limits.live_grants_per_peer) p.early_offers.push_back(o);
     return;
   }
   Cause why;
@@ -557,7 +556,7 @@ void Engine::State::post_read(Peer& p, Room& r, Leg& leg, const wire::Offer& o) 
 void Engine::State::take_early_offers(Peer& p) {
   while (p.ready && !p.early_offers.empty() && window_open(p)) {
     const wire::Offer o = std::move(p.early_offers.front());
-    p.early_offers.erase(p.early_offers.begin());
+    p.early_offers.pop_front();
     on_offer(p, o);
   }
 }

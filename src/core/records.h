@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
-#include <bitset>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -169,7 +169,7 @@ struct Peer {
   TimePoint dead_at;
   Error path_error;            // why the mover cannot reach it at present; said again at path_due
   TimePoint path_due;
-  std::vector<wire::Offer> early_offers;   // came before the mover was ready
+  std::deque<wire::Offer> early_offers;    // wait for the mover or for the window of operations; live_grants_per_peer
   bool fencing = false, fenced = false, fence_failed = false, dropped = false;
   std::uint32_t path = 0;       // our path generation towards them: named in our GRANTs
   std::uint32_t their_path = 0; // the newest that their GRANTs named

@@ -104,8 +104,12 @@ Result<> NodeMover::lend(const Loan& loan) {
 Result<> NodeMover::land(const Operation& operation) {
   const auto peer = peers_.find(operation.peer);
   const auto target = peer == peers_.end() ? map_->lives.end() : map_->lives.find(peer->second);
-  if (!*alive_ || target == map_->lives.end() || !*target->second.alive ||
-      target->second.fenced.contains(id_)) {
+  bool dead = !*alive_ || target == map_->lives.end() || !*target->second.alive;
+  if (!dead) {
+    const auto fence = target->second.fenced.find(id_);
+    dead = fence != target->second.fenced.end() && operation.ticket.loan.serial <= fence->second;
+  }
+  if (dead) {
     return fail(Code::kPeerLost, Who::kPeer, Next::kNewRoom, "test kit mover",
                 "the target is gone or has fenced us");
   }
