@@ -87,10 +87,10 @@ const Error* Engine::error(Handle h) const {
 Counters Engine::counters() const {
   Counters c = s_->count;
   for (const Room& r : s_->rooms) c.rooms_live += r.used && !r.terminal ? 1U : 0U;
-  c.peers = s_->peers.size();
   c.links = s_->links.size();
   c.ops_in_flight = s_->ops.size();
   for (const auto& [id, p] : s_->peers) {
+    c.peers += p.life == Peer::Life::kDead ? 0U : 1U;   // the silent dead are remembered until `tombstone`
     c.debts += p.debts.size();
     c.parked += p.parked;
   }
