@@ -1,5 +1,5 @@
-// The first program of docs/testing.md: a write is held, its room is aborted, its page is lent again, and the late write
-// is let go. Exit status 0: it never reached the new room's page, and the new room ends well.
+// The first program of docs/testing.md: a write is held, its room is aborted, its page is lent again, and the
+// late write is let go. Exit status 0: it never reached the new room's page, and the new room ends well.
 #include "kvferry/testkit.h"
 using namespace kvferry;
 int main() {
@@ -10,7 +10,9 @@ int main() {
   ChunkSpec chunk;
   chunk.pages = {{0, 1}}, chunk.tokens = 16, chunk.last = true;
   const auto send = [&](RoomId room) { return *prefill.open({room, Role::kSender, {}, {}}); };
-  const auto receive = [&](RoomId room) { return *decode.open({room, Role::kReceiver, {}, cluster.senders()}); };
+  const auto receive = [&](RoomId room) {
+    return *decode.open({room, Role::kReceiver, {}, cluster.senders()});
+  };
   const Handle sender = send({7001}), receiver = receive({7001});
   cluster.prefill().mover->hold();  // posts are accepted and kept
   decode.grant(receiver, lend), prefill.push(sender, chunk), cluster.settle();

@@ -29,21 +29,29 @@ enum class Code : std::uint8_t {
   kBug,          // ours
 };
 
-enum class Who : std::uint8_t { kLocal = 0, kPeer, kTransport, kConfig };          // whose fault: for the pager
-enum class Next : std::uint8_t { kNever = 0, kSameRoom, kNewRoom, kAfterFix, kRetry };  // what the caller may do: for code
+enum class Who : std::uint8_t { kLocal = 0, kPeer, kTransport, kConfig };  // whose fault: for the pager
+enum class Next : std::uint8_t {
+  kNever = 0,
+  kSameRoom,
+  kNewRoom,
+  kAfterFix,
+  kRetry
+};  // what the caller may do: for code
 
 KVFERRY_API const char* name_of(Code) noexcept;
 KVFERRY_API const char* name_of(Who) noexcept;
 KVFERRY_API const char* name_of(Next) noexcept;
 
-// A plain value; an empty `why` with Code::kOk is "no error". It crosses the wire whole (wire::Cause is this struct).
+// A plain value; an empty `why` with Code::kOk is "no error". It crosses the wire whole (wire::Cause is this
+// struct).
 struct [[nodiscard]] Error {
   Code code = Code::kOk;
   Who who = Who::kLocal;
   Next next = Next::kNever;
-  std::int32_t status = 0;  // the engine's own status (HTTP style) for kRejected; a mover's or errno value else
-  std::string what;         // component and subject: "room 7001 leg 2/4 (prefill-1@10.0.0.5:8998)"
-  std::string why;          // exact cause with numbers
+  std::int32_t status =
+      0;  // the engine's own status (HTTP style) for kRejected; a mover's or errno value else
+  std::string what;  // component and subject: "room 7001 leg 2/4 (prefill-1@10.0.0.5:8998)"
+  std::string why;  // exact cause with numbers
 
   bool ok() const noexcept { return code == Code::kOk; }
   // "peer: room 7001 leg 2/4 (...): connection reset; next: new room" -- one log line, always in this order.

@@ -1,4 +1,5 @@
-// What a rank holds, as data: components, layers, pages. The planner pairs two of these. Values; no thread rule.
+// What a rank holds, as data: components, layers, pages. The planner pairs two of these. Values; no thread
+// rule.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ enum class ComponentKind : std::uint8_t {
   kAux = 8,
 };
 
-// One layer of one component: item i lies at `base + i * stride` of `region` and is `Component::item_bytes` long.
+// One layer of one component: item i lies at `base + i * stride` of `region` and is `Component::item_bytes`
+// long.
 struct LayerPlace {
   std::uint32_t layer = 0;  // global layer id
   RegionId region;
@@ -54,10 +56,12 @@ struct Layout {
   std::uint32_t page_tokens = 1;
   std::vector<Component> components;
   // Coordinates of this rank; equal layouts only need pp for "each leg knows its layers".
-  std::uint32_t tp_rank = 0, tp_size = 1, pp_rank = 0, pp_size = 1, dp_rank = 0, dp_size = 1, cp_rank = 0, cp_size = 1;
+  std::uint32_t tp_rank = 0, tp_size = 1, pp_rank = 0, pp_size = 1, dp_rank = 0, dp_size = 1, cp_rank = 0,
+                cp_size = 1;
   bool operator==(const Layout&) const = default;
 
-  KVFERRY_API std::uint32_t items(Space) const;          // the smallest `items` over components of that space; 0 if none
+  KVFERRY_API std::uint32_t items(
+      Space) const;          // the smallest `items` over components of that space; 0 if none
   KVFERRY_API std::uint64_t bytes_per_item(Space) const; // over all layers and components of that space
 };
 

@@ -25,8 +25,8 @@ class KVFERRY_API VirtualClock final : public Clock {
   TimePoint now_;
 };
 
-// In-process links between managers of one Cluster. Frames can be dropped, delayed, doubled, reordered or cut, each
-// rule by message name ("GRANT", "DONE", "*") and by direction.
+// In-process links between managers of one Cluster. Frames can be dropped, delayed, doubled, reordered or
+// cut, each rule by message name ("GRANT", "DONE", "*") and by direction.
 struct FrameRule {
   std::string message = "*";        // wire name, or "*"
   std::string from, to;             // manager names; empty = any
@@ -38,7 +38,8 @@ class KVFERRY_API FaultNet {
  public:
   FaultNet();
   ~FaultNet();
-  std::unique_ptr<Channel> channel(const std::string& manager, std::shared_ptr<Clock>);  // endpoint() == "manager:1"
+  std::unique_ptr<Channel> channel(const std::string& manager,
+                                   std::shared_ptr<Clock>);  // endpoint() == "manager:1"
   std::size_t add(FrameRule);       // returns an id for remove()
   void remove(std::size_t);
   void cut(const std::string& a, const std::string& b);     // partition; both see their links go down
@@ -60,10 +61,10 @@ class KVFERRY_API FaultMover final : public Transport {
   std::size_t release();              // kept posts go on to the inner mover; returns how many
   std::size_t held() const;
   void fail_next_submit(Error);       // the next post returns it
-  void fail_next_halfway(Error);      // the next post moves half of its runs, then completes with the error
-  void land_late();                   // the next post completes with an error; its bytes land at release_late()
-  std::size_t release_late();         // late bytes land now and the operations quiesce
-  void lose_next_completion();        // Completed of the next post is lost until fence or release_late
+  void fail_next_halfway(Error);  // the next post moves half of its runs, then completes with the error
+  void land_late();  // the next post completes with an error; its bytes land at release_late()
+  std::size_t release_late();  // late bytes land now and the operations quiesce
+  void lose_next_completion();  // Completed of the next post is lost until fence or release_late
   void double_next_completion();
   std::uint64_t posts() const;
   // Transport
@@ -91,18 +92,19 @@ struct ClusterOptions {
   std::uint32_t prefill = 1, decode = 1;
   std::uint32_t pages = 64, page_tokens = 16, layers = 2, item_bytes = 1024;
   std::uint32_t aux_slots = 8, aux_bytes = 64;
-  std::string mover = "loopback-push";   // "loopback-push", "loopback-pull", "loopback-landed" (one-sided, sender says DONE)
+  std::string mover =
+      "loopback-push";  // "loopback-push", "loopback-pull", "loopback-landed" (one-sided, sender says DONE)
   Deadlines deadlines;
   Limits limits;
-  bool pp = false;                       // prefill ranks are pipeline stages: each holds its share of the layers
+  bool pp = false;  // prefill ranks are pipeline stages: each holds its share of the layers
 };
 
 // One process of the cluster: a manager in manual mode, its pool, its mover.
 struct Node {
   std::string name;
-  std::unique_ptr<Manager> manager;      // null while crashed
-  FaultMover* mover = nullptr;           // owned by the manager
-  std::vector<std::byte> pool;           // every layer behind the other; aux behind them
+  std::unique_ptr<Manager> manager;  // null while crashed
+  FaultMover* mover = nullptr;  // owned by the manager
+  std::vector<std::byte> pool;  // every layer behind the other; aux behind them
   KVFERRY_API std::byte* item(std::uint32_t layer, std::uint32_t page);
   KVFERRY_API std::byte* aux(std::uint32_t slot);
   std::uint32_t layers = 0, pages = 0, item_bytes = 0, aux_bytes = 0;
@@ -116,10 +118,10 @@ class KVFERRY_API Cluster {
   Node& decode(std::uint32_t i = 0);
   VirtualClock& clock();
   FaultNet& net();
-  void settle();                         // run every loop until nothing moves, at the present time
-  void advance(Duration);                // time passes; timers, deliveries and loops run in order; settles
-  void crash(Node&);                     // the process is gone; nothing is said
-  void restart(Node&);                   // same name and endpoint, a new life
+  void settle();  // run every loop until nothing moves, at the present time
+  void advance(Duration);  // time passes; timers, deliveries and loops run in order; settles
+  void crash(Node&);  // the process is gone; nothing is said
+  void restart(Node&);  // same name and endpoint, a new life
   std::vector<std::string> senders() const;  // endpoints of all prefill nodes
 
  private:

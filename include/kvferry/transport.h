@@ -26,19 +26,23 @@ enum class Visible : std::uint8_t {  // what Completed proves
   kReceiverPlaced = 3,  // the target's own process places the bytes and checks loan and token of each frame
 };
 enum class RevokeMode : std::uint8_t { kLenderStops = 0, kMoverDrains = 1 };  // how a loan is recalled
-enum class FenceMode : std::uint8_t { kAtOnce = 0, kBounded = 1, kNone = 2 };   // can a dead peer be proven silent
+enum class FenceMode : std::uint8_t {
+  kAtOnce = 0,
+  kBounded = 1,
+  kNone = 2
+};  // can a dead peer be proven silent
 
 struct Capabilities {
-  std::string name;                    // "shm", "tcp", ...
-  std::uint8_t memory = 1;             // bits of Memory, either end
-  Access access = Access::kWrite;      // kWrite: push (sender posts writes); kRead: pull (receiver posts reads)
+  std::string name;  // "shm", "tcp", ...
+  std::uint8_t memory = 1;  // bits of Memory, either end
+  Access access = Access::kWrite;  // kWrite: push (sender posts writes); kRead: pull (receiver posts reads)
   Visible visible = Visible::kLocalDone;
   RevokeMode revoke = RevokeMode::kMoverDrains;
   FenceMode fence = FenceMode::kNone;
   bool same_host_only = false;
-  bool reposts = false;                // a failed operation may be posted again under the same loan
-  std::uint32_t max_in_flight = 256;   // operations posted and not yet quiesced; more: kWouldBlock
-  std::uint32_t max_loans = 65536;     // LoanId::slot is below this
+  bool reposts = false;  // a failed operation may be posted again under the same loan
+  std::uint32_t max_in_flight = 256;  // operations posted and not yet quiesced; more: kWouldBlock
+  std::uint32_t max_loans = 65536;  // LoanId::slot is below this
 };
 
 // One side of one layer: item i lies at base + i * stride of region.
@@ -69,7 +73,8 @@ struct Notice {  // opaque to the mover; delivered with Arrived where the mover 
   std::uint8_t size = 0;
 };
 
-// Local memory lent to one peer. For write: the peer's operations may touch exactly these items. For read: likewise.
+// Local memory lent to one peer. For write: the peer's operations may touch exactly these items. For read:
+// likewise.
 struct LoanGroup {
   std::span<const Plane> planes;
   std::span<const std::uint32_t> item_bytes;  // per plane
@@ -96,14 +101,14 @@ struct Operation {
 
 struct Event {
   enum class Kind : std::uint8_t {
-    kCompleted,    // op, error (ok = done); exactly once per accepted post
-    kQuiesced,     // op: nothing of it can move any more; exactly once, with or after kCompleted
-    kArrived,      // peer, loan (ours), bytes, notice: these bytes are in place and visible
-    kRevoked,      // loan (ours): nothing can land in / be accepted from it any more; exactly once per revoke
-    kPeerFenced,   // peer: nothing of that incarnation can land any more (or error: cannot be proven)
+    kCompleted,  // op, error (ok = done); exactly once per accepted post
+    kQuiesced,  // op: nothing of it can move any more; exactly once, with or after kCompleted
+    kArrived,  // peer, loan (ours), bytes, notice: these bytes are in place and visible
+    kRevoked,  // loan (ours): nothing can land in / be accepted from it any more; exactly once per revoke
+    kPeerFenced,  // peer: nothing of that incarnation can land any more (or error: cannot be proven)
     kRegionReady,  // region, error
-    kPeerReady,    // peer, error: operations may be posted to it (or why not)
-    kPeerLost,     // peer, error: the mover's own evidence that the path is broken; a hint, never a fence
+    kPeerReady,  // peer, error: operations may be posted to it (or why not)
+    kPeerLost,  // peer, error: the mover's own evidence that the path is broken; a hint, never a fence
   };
   Kind kind = Kind::kCompleted;
   PeerId peer;
@@ -126,20 +131,23 @@ class KVFERRY_API Transport {
   virtual std::vector<std::byte> describe() const = 0;  // opaque, at most 4 KiB; travels in HELLO
 
   virtual Result<> add_peer(PeerId, std::span<const std::byte> description) = 0;  // kPeerReady follows
-  virtual void drop_peer(PeerId) = 0;        // after it was fenced, or when it has no operation and no loan
-  // After kPeerFenced nothing of that path lands: neither what was posted, nor what is posted later under a ticket that
-  // was issued before the fence (LoanId::serial grows, so an adapter hands the newest fenced serial to the new path).
-  virtual Result<> fence(PeerId) = 0;        // kPeerFenced follows; operations to it complete with an error and quiesce
+  virtual void drop_peer(PeerId) = 0;  // after it was fenced, or when it has no operation and no loan
+  // After kPeerFenced nothing of that path lands: neither what was posted, nor what is posted later under a
+  // ticket that was issued before the fence (LoanId::serial grows, so an adapter hands the newest fenced
+  // serial to the new path).
+  virtual Result<> fence(
+      PeerId) = 0;  // kPeerFenced follows; operations to it complete with an error and quiesce
 
-  virtual Result<> lend(const Loan&) = 0;    // in force when it returns
-  virtual Result<> revoke(LoanId) = 0;       // kRevoked follows
+  virtual Result<> lend(const Loan&) = 0;  // in force when it returns
+  virtual Result<> revoke(LoanId) = 0;  // kRevoked follows
 
-  virtual Result<> post(const Operation&) = 0;   // all or nothing; kWouldBlock has no effect
-  virtual void cancel(OpId) noexcept = 0;        // a hint; never completes inside the call
+  virtual Result<> post(const Operation&) = 0;  // all or nothing; kWouldBlock has no effect
+  virtual void cancel(OpId) noexcept = 0;  // a hint; never completes inside the call
 
-  virtual std::size_t progress(std::span<Event> out) = 0;  // one quantum (at most 1 MiB copied or 100 us); returns events
-  virtual bool busy() const noexcept = 0;        // progress() has more to do right now without waiting for an fd
-  virtual int wake_fd() const noexcept = 0;      // readable when progress() has work; -1: poll me
+  virtual std::size_t progress(
+      std::span<Event> out) = 0;  // one quantum (at most 1 MiB copied or 100 us); returns events
+  virtual bool busy() const noexcept = 0;  // progress() has more to do right now without waiting for an fd
+  virtual int wake_fd() const noexcept = 0;  // readable when progress() has work; -1: poll me
 };
 
 }  // namespace kvferry

@@ -19,13 +19,16 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-using RoomId = Id<struct RoomTag, std::uint64_t>;         // the engine's bootstrap_room; NOT unique in time
-using PeerId = Id<struct PeerTag, std::uint32_t>;         // one life of one remote process; never used twice in a life of ours
-using LinkId = Id<struct LinkTag, std::uint32_t>;         // one control connection; never used twice
-using EndpointId = Id<struct EndpointTag, std::uint32_t>; // one "host:port" that we dial; an index given by the caller
-using RegionId = Id<struct RegionTag, std::uint32_t>;     // one registered range of memory, dense from 0
-using OpId = Id<struct OpTag, std::uint64_t>;             // one posted operation; never used twice in a life
-using EventId = Id<struct EventTag, std::uint64_t>;       // a device event handed in by the engine above; 0 = ready now
+using RoomId = Id<struct RoomTag, std::uint64_t>;  // the engine's bootstrap_room; NOT unique in time
+using PeerId =
+    Id<struct PeerTag, std::uint32_t>;  // one life of one remote process; never used twice in a life of ours
+using LinkId = Id<struct LinkTag, std::uint32_t>;  // one control connection; never used twice
+using EndpointId =
+    Id<struct EndpointTag, std::uint32_t>;  // one "host:port" that we dial; an index given by the caller
+using RegionId = Id<struct RegionTag, std::uint32_t>;  // one registered range of memory, dense from 0
+using OpId = Id<struct OpTag, std::uint64_t>;  // one posted operation; never used twice in a life
+using EventId =
+    Id<struct EventTag, std::uint64_t>;  // a device event handed in by the engine above; 0 = ready now
 
 // Time is injected: a clock type on which nobody can call now().
 struct Monotonic {
@@ -67,7 +70,8 @@ struct Handle {
   auto operator<=>(const Handle&) const = default;
 };
 
-// A loan of memory as the transports see it. `slot` indexes a bounded table, `serial` is never used twice in a life.
+// A loan of memory as the transports see it. `slot` indexes a bounded table, `serial` is never used twice in
+// a life.
 struct LoanId {
   std::uint32_t slot = ~0U;
   std::uint64_t serial = 0;
@@ -91,8 +95,8 @@ using PageRuns = std::vector<PageRun>;
 
 inline constexpr std::uint32_t kNoSlot = ~0U;  // "no aux slot"
 
-// What one attempt at a room number is about (rule 18): equal tags may be joined, others wait for the next open.
-// Zeroes mean unknown: then the engine promises one prompt per room number.
+// What one attempt at a room number is about (rule 18): equal tags may be joined, others wait for the next
+// open. Zeroes mean unknown: then the engine promises one prompt per room number.
 struct Tag {
   std::uint64_t attempt = 0;
   std::uint64_t tokens = 0;

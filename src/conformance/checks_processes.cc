@@ -130,8 +130,8 @@ Verdict calls_are_short(Session& s) {
   const std::uint64_t slept = after.slept - before.slept;
   const std::string of = " of " + std::to_string(calls) + " calls (" + std::to_string(after.worst_ns / 1000) +
                          " us in " + after.worst_call + " at worst)";
-  // Single calls are hit by interrupts, page faults, or a hypervisor that charges its own pauses to the thread; a
-  // mover that is built to take longer is hit most times.
+  // Single calls are hit by interrupts, page faults, or a hypervisor that charges its own pauses to the
+  // thread; a mover that is built to take longer is hit most times.
   const std::uint64_t factor = s.world().spec().time_factor;
   if (factor == 1 && over > calls / 4 + 2)
     return broken("more than 1 ms of CPU in " + std::to_string(over) + of);

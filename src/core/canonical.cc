@@ -41,8 +41,9 @@ class Writer {
 };
 
 void write_leg(Writer& w, const Leg& l) {
-  w << l.state << l.peer << l.number << l.endpoint << l.loan << l.loan_live << l.loan_revoking << l.remote_drained
-    << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence << std::min<std::uint32_t>(l.proof_count, 4);  // counted for a mutant only
+  w << l.state << l.peer << l.number << l.endpoint << l.loan << l.loan_live << l.loan_revoking
+    << l.remote_drained << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence
+    << std::min<std::uint32_t>(l.proof_count, 4);  // counted for a mutant only
   w << l.manifest.chunks.size();
   for (const auto& p : l.proofs) w << p.state << p.bytes << p.loan;
 }
@@ -50,9 +51,9 @@ void write_leg(Writer& w, const Leg& l) {
 void write_room(Writer& w, const Room& r) {
   w << r.used;
   if (!r.used) return;
-  w << r.handle << r.registered << r.id << r.role << r.tag << r.shown << r.failing << r.terminal << r.detached << r.legs_required
-    << r.pushed_last << r.prefix_known << r.bound_all << r.posted_any << r.granted << r.grant_fired << r.lent
-    << r.first_byte << (r.renew_number > 0);
+  w << r.handle << r.registered << r.id << r.role << r.tag << r.shown << r.failing << r.terminal << r.detached
+    << r.legs_required << r.pushed_last << r.prefix_known << r.bound_all << r.posted_any << r.granted
+    << r.grant_fired << r.lent << r.first_byte << (r.renew_number > 0);
   if (r.failing) w << r.cause;
   w << r.spec.pages << r.legs.size();
   for (const auto& l : r.legs) write_leg(w, l);
@@ -61,8 +62,9 @@ void write_room(Writer& w, const Room& r) {
 }
 
 void write_peer(Writer& w, const Peer& p) {
-  w << p.id << p.life_id << p.life << p.link << p.their_session << p.told_session << p.answered << p.ended << p.refused << p.added
-    << p.ready << p.fencing << p.fenced << p.fence_failed << p.path << p.their_path << p.path_error.code << p.early_offers.size() << p.next_number << p.seen.base() << p.parked << p.ops;
+  w << p.id << p.life_id << p.life << p.link << p.their_session << p.told_session << p.answered << p.ended
+    << p.refused << p.added << p.ready << p.fencing << p.fenced << p.fence_failed << p.path << p.their_path
+    << p.path_error.code << p.early_offers.size() << p.next_number << p.seen.base() << p.parked << p.ops;
   p.seen.each([&](std::uint64_t n) { w << n; });
   w << std::uint64_t{0};
   p.sealed.each([&](std::uint64_t n) { w << n; });
@@ -70,9 +72,10 @@ void write_peer(Writer& w, const Peer& p) {
   for (const auto& [n, o] : p.out) w << n << o.room << o.leg;
   w << p.in.size();
   for (const auto& [n, g] : p.in) {
-    w << n << g.state << g.room << g.outstanding << g.incomplete << g.revoke_asked << g.fail_said << g.next_chunk
-      << g.tokens << g.last_posted << g.done_said << g.grant.sealed << g.grant.leg << g.grant.tag << g.grant.ticket.loan
-      << g.grant.path << g.grant.pages << g.grant.tokens << g.grant.prefix_tokens;
+    w << n << g.state << g.room << g.outstanding << g.incomplete << g.revoke_asked << g.fail_said
+      << g.next_chunk << g.tokens << g.last_posted << g.done_said << g.grant.sealed << g.grant.leg
+      << g.grant.tag << g.grant.ticket.loan << g.grant.path << g.grant.pages << g.grant.tokens
+      << g.grant.prefix_tokens;
     for (const auto& l : g.loans) w << l;
   }
   w << p.debts.size();
@@ -96,9 +99,11 @@ void Engine::State::canonical(std::string& bytes) const {
   for (const auto& [id, p] : peers) write_peer(w, p);
   w << links.size();
   for (const auto& [id, l] : links) w << id << l.peer << l.endpoint << l.dialled << (l.bad > 0);
-  for (const Endpoint& e : endpoints) w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size() << e.tells.size();
+  for (const Endpoint& e : endpoints)
+    w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size() << e.tells.size();
   w << ops.size();
-  for (const auto& [id, op] : ops) w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
+  for (const auto& [id, op] : ops)
+    w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
   for (const LoanRec& l : loans) w << l.serial << l.grant << l.room << l.holds << l.revoking;
   for (const auto& space : owner) {
     for (const auto o : space) w << o;

@@ -1,5 +1,6 @@
-// Every wait and its deadline. Only Tick fires timers. Deadlines that accuse a peer of silence run in accusing time: a
-// gap in our own turns (a stopped or suspended process) does not count against the peer (rule 20).
+// Every wait and its deadline. Only Tick fires timers. Deadlines that accuse a peer of silence run in
+// accusing time: a gap in our own turns (a stopped or suspended process) does not count against the peer
+// (rule 20).
 #include <algorithm>
 
 #include "core/state.h"
@@ -34,14 +35,18 @@ void Engine::State::dues(const Room& r, std::vector<Due>& due) const {
         due.push_back({"progress", r.progressed + paused + d.progress});
       }
     } else {
-      const bool agreed_all = std::all_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return l.peer.value != 0; });
+      const bool agreed_all =
+          std::all_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return l.peer.value != 0; });
       if (!agreed_all) due.push_back({"handshake", r.created + d.handshake});
-      if (agreed_all && r.granted && !r.first_byte) due.push_back({"waiting", r.granted_at + paused + d.waiting});
-      if (r.first_byte) due.push_back({"progress", std::max(r.progressed, r.granted_at) + paused + d.progress});
+      if (agreed_all && r.granted && !r.first_byte)
+        due.push_back({"waiting", r.granted_at + paused + d.waiting});
+      if (r.first_byte)
+        due.push_back({"progress", std::max(r.progressed, r.granted_at) + paused + d.progress});
     }
   }
   for (std::uint32_t k = 0; k < r.legs.size(); ++k) {
-    if (r.legs[k].state == LegState::kRevoking) due.push_back({"drain", r.legs[k].cut_at + paused + d.drain, k});
+    if (r.legs[k].state == LegState::kRevoking)
+      due.push_back({"drain", r.legs[k].cut_at + paused + d.drain, k});
   }
 }
 
@@ -68,13 +73,16 @@ void Engine::State::dues(const Endpoint& e, std::vector<Due>& due) const {
   if (e.link.value != 0) {
     const auto it = links.find(e.link.value);
     if (it != links.end() && it->second.peer.value == 0) {
-      due.push_back({"mute", it->second.heard + paused + cfg.deadlines.heartbeat * cfg.deadlines.heartbeats_missed});
+      due.push_back(
+          {"mute", it->second.heard + paused + cfg.deadlines.heartbeat * cfg.deadlines.heartbeats_missed});
     }
     return;
   }
   const Peer* p = find_peer(e.peer);
-  const bool telling = std::any_of(e.tells.begin(), e.tells.end(), [this](const auto& t) { return t.until > now; });
-  if (e.wanted > 0 || telling || (p != nullptr && p->life == Peer::Life::kDown)) due.push_back({"redial", e.redial_at});
+  const bool telling =
+      std::any_of(e.tells.begin(), e.tells.end(), [this](const auto& t) { return t.until > now; });
+  if (e.wanted > 0 || telling || (p != nullptr && p->life == Peer::Life::kDown))
+    due.push_back({"redial", e.redial_at});
 }
 
 namespace {
@@ -133,29 +141,33 @@ std::string Engine::State::who_is_missing(const Room& r) const {
       if (!e.last_error.ok()) who += " (" + e.last_error.why + ")";
     }
   }
-  if (r.role == Role::kReceiver) return std::to_string(missing) + " of " + std::to_string(r.legs.size()) +
-                                        " prefill ranks did not answer: " + who;
+  if (r.role == Role::kReceiver)
+    return std::to_string(missing) + " of " + std::to_string(r.legs.size()) +
+           " prefill ranks did not answer: " + who;
   if (r.legs_required == 0) return "no decode rank registered";
   std::string came;
   for (const Leg& leg : r.legs) {
     const Peer* p = find_peer(leg.peer);
     if (p != nullptr) came += (came.empty() ? "" : ", ") + p->name;
   }
-  return std::to_string(missing) + " of " + std::to_string(r.legs_required) + " decode ranks did not register (came: " +
-         came + ")";
+  return std::to_string(missing) + " of " + std::to_string(r.legs_required) +
+         " decode ranks did not register (came: " + came + ")";
 }
 
 void Engine::State::room_due(Room& r, const Due& due) {
   const std::string_view name = due.name;
   if (name == "drain") return leg_due(r, due.sub);
-  std::string why = std::string(name_of(r.shown)) + " timed out after " + seconds(now - r.created) + " (deadline " +
-                    due.name + "): ";
+  std::string why = std::string(name_of(r.shown)) + " timed out after " + seconds(now - r.created) +
+                    " (deadline " + due.name + "): ";
   if (name == "bootstrap" || name == "handshake") why += who_is_missing(r);
-  if (name == "waiting" && r.role == Role::kReceiver) why += "no byte came from prefill within " + seconds(cfg.deadlines.waiting);
-  if (name == "waiting" && r.role == Role::kSender) why += "nothing was pushed within " + seconds(cfg.deadlines.waiting);
+  if (name == "waiting" && r.role == Role::kReceiver)
+    why += "no byte came from prefill within " + seconds(cfg.deadlines.waiting);
+  if (name == "waiting" && r.role == Role::kSender)
+    why += "nothing was pushed within " + seconds(cfg.deadlines.waiting);
   if (name == "progress") why += "no progress for " + seconds(cfg.deadlines.progress);
   if (name == "client") why += "the client's deadline is over";
-  const Who who = name == "client" || (name == "waiting" && r.role == Role::kSender) ? Who::kLocal : Who::kPeer;
+  const Who who =
+      name == "client" || (name == "waiting" && r.role == Role::kSender) ? Who::kLocal : Who::kPeer;
   fail_room(r, cause_of(Code::kTimeout, who, Next::kNewRoom, r, std::move(why)));
 }
 
@@ -172,8 +184,8 @@ void Engine::State::leg_due(Room& r, std::uint32_t index) {
   }
   const bool evidence = leg.evidence || mut(Mutant::kSourceBackAtDrain);
   if (r.role == Role::kSender && p != nullptr && evidence) {
-    // Decode can no longer seal this leg: a late read or write harms only what already failed. The operations keep their
-    // own records until they quiesce; REVOKED is said only then.
+    // Decode can no longer seal this leg: a late read or write harms only what already failed. The operations
+    // keep their own records until they quiesce; REVOKED is said only then.
     for (auto& [id, op] : ops) {
       if (op.peer != leg.peer || op.grant != leg.number || op.access != Access::kWrite || !op.holds) continue;
       op.holds = false;
@@ -198,13 +210,13 @@ void Engine::State::peer_due(Peer& p, const Due& due) {
   if (name == "grace") return peer_dead(p, "no connection for " + seconds(cfg.deadlines.grace), false);
   if (name == "forget") {
     p.dead_at = now;
-    if (!p.fenced) return;   // unproven: it may still come back, and its legs keep its record
+    if (!p.fenced) return;  // unproven: it may still come back, and its legs keep its record
     p.ended = true;
     p.debts.clear();
     return sweep.push_back(p.id);
   }
   if (name == "fence") {
-    p.fence_failed = true;   // its Lost legs stay in quarantine, counted and named
+    p.fence_failed = true;  // its Lost legs stay in quarantine, counted and named
     ++count.timeouts;
     return;
   }
@@ -212,8 +224,9 @@ void Engine::State::peer_due(Peer& p, const Due& due) {
     const LinkId link = p.link;
     ++count.timeouts;
     emit(out::CloseLink{link});
-    return on(in::LinkDown{link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, "peer " + p.name,
-                                       "silent for " + seconds(cfg.deadlines.heartbeat * cfg.deadlines.heartbeats_missed)}});
+    return on(in::LinkDown{
+        link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, "peer " + p.name,
+                    "silent for " + seconds(cfg.deadlines.heartbeat * cfg.deadlines.heartbeats_missed)}});
   }
   if (name == "hello") {
     p.hello_due = now + cfg.deadlines.resend_first;
@@ -233,7 +246,8 @@ void Engine::State::endpoint_due(std::uint32_t index, const Due& due) {
   if (std::string_view(due.name) == "mute") {
     const LinkId link = e.link;
     emit(out::CloseLink{link});
-    return on(in::LinkDown{link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, e.name, "it does not say HELLO"}});
+    return on(in::LinkDown{
+        link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, e.name, "it does not say HELLO"}});
   }
   e.redial_at = now;
   dial(e, index);
@@ -288,7 +302,8 @@ void Engine::State::tick() {
   if (heap.size() > 64 + 4 * (rooms.size() + peers.size() + endpoints.size())) compact_timers();
 }
 
-// Entries that were overtaken by earlier ones are dropped, so that the heap stays in proportion to its subjects.
+// Entries that were overtaken by earlier ones are dropped, so that the heap stays in proportion to its
+// subjects.
 void Engine::State::compact_timers() {
   heap = TimerHeap{};
   const auto keep = [this](const TimerSlot& t, Subject s, std::uint32_t index) {
@@ -300,7 +315,7 @@ void Engine::State::compact_timers() {
   keep(memory_timer, Subject::kMemory, 0);
 }
 
-// ---- the explorer's view -------------------------------------------------------------------------------------------
+// ---- the explorer's view ----
 
 void Engine::armed(std::vector<TimerRef>& all) const {
   std::vector<Due> due;

@@ -1,5 +1,6 @@
-// The outbox: what this side still owes an answer for. Debts outlive rooms and handles; they end by an answer or with
-// the peer's life. The channel is reliable within a connection, so re-sending is a backstop with back-off.
+// The outbox: what this side still owes an answer for. Debts outlive rooms and handles; they end by an answer
+// or with the peer's life. The channel is reliable within a connection, so re-sending is a backstop with
+// back-off.
 #include <algorithm>
 
 #include "base/check.h"
@@ -45,8 +46,8 @@ void Engine::State::resend(Peer& p, bool all) {
   std::vector<DebtKey> due;
   for (auto& [key, d] : p.debts) {
     if (all || d.due <= now) {
-      d.backoff = all ? cfg.deadlines.resend_first
-                      : std::min<Duration>(d.backoff * 2, cfg.deadlines.resend_most);
+      d.backoff =
+          all ? cfg.deadlines.resend_first : std::min<Duration>(d.backoff * 2, cfg.deadlines.resend_most);
       d.due = now + d.backoff;
       due.push_back(key);
     }

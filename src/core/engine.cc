@@ -122,11 +122,12 @@ std::string Engine::peer_name(PeerId id) const {
 
 void Engine::canonical(std::string& bytes) const { s_->canonical(bytes); }
 
-void Engine::State::trace(const char* what, RoomId room, std::uint64_t grant, std::uint64_t a, std::uint64_t b) {
+void Engine::State::trace(const char* what, RoomId room, std::uint64_t grant, std::uint64_t a,
+                          std::uint64_t b) {
   if (cfg.trace) emit(out::Trace{now, what, room, grant, a, b});
 }
 
-// ---- commands ----------------------------------------------------------------------------------------------------
+// ---- commands ----
 
 void Engine::State::on(const in::Open& i) {
   Room* first = find_live(i.room, i.role);
@@ -191,8 +192,9 @@ void Engine::State::on(const in::Push& i) {
     r->chunks.push_back({});
     r->chunks.back().returned = true;
     if (!r->failing && !r->terminal) {
-      fail_room(*r, cause_of(Code::kRefused, Who::kLocal, Next::kNever, *r,
-                             r->pushed_last ? "push after the last chunk" : "more chunks than chunks_per_room"));
+      fail_room(*r,
+                cause_of(Code::kRefused, Who::kLocal, Next::kNever, *r,
+                         r->pushed_last ? "push after the last chunk" : "more chunks than chunks_per_room"));
     }
     return;
   }
@@ -271,7 +273,8 @@ void Engine::State::on(const in::EventFired& i) {
     Room* r = find(h);
     if (r == nullptr || r->failing || r->terminal) continue;
     if (!i.ok) {
-      fail_room(*r, cause_of(Code::kAborted, Who::kLocal, Next::kNewRoom, *r, "a device event of this room failed"));
+      fail_room(*r, cause_of(Code::kAborted, Who::kLocal, Next::kNewRoom, *r,
+                             "a device event of this room failed"));
       continue;
     }
     if (r->role == Role::kReceiver) {
@@ -301,7 +304,7 @@ void Engine::State::on(const in::Endpoint& i) {
   endpoints[i.id.value].name = i.name;
 }
 
-// ---- movers ------------------------------------------------------------------------------------------------------
+// ---- movers ----
 
 void Engine::State::on(const in::Completed& i) {
   const auto it = ops.find(i.op.value);

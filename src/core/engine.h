@@ -36,7 +36,8 @@ struct EngineConfig {
 #endif
 };
 
-// A timer that is armed: which wait, about whom. The explorer fires any of them; Tick fires those that are due.
+// A timer that is armed: which wait, about whom. The explorer fires any of them; Tick fires those that are
+// due.
 struct TimerRef {
   enum class Kind : std::uint8_t { kRoom = 0, kLeg, kPeer, kDebts, kEndpoint, kMemory } kind = Kind::kRoom;
   std::uint32_t a = 0, b = 0;       // subject, internal
@@ -57,9 +58,9 @@ class Engine {
   std::optional<TimePoint> next_deadline() const;        // when a Tick is due
 
   // Reads for the shell; none changes anything.
-  const PairPlan* plan(PeerId) const;                    // planes for Lend and Post of that peer; null: unknown peer
+  const PairPlan* plan(PeerId) const;  // planes for Lend and Post of that peer; null: unknown peer
   RoomInfo info(Handle) const;
-  const Error* error(Handle) const;                      // the room's first cause; null: none or unknown
+  const Error* error(Handle) const;  // the room's first cause; null: none or unknown
   Counters counters() const;
   std::vector<Quarantined> quarantined() const;
   std::string peer_name(PeerId) const;
@@ -67,7 +68,7 @@ class Engine {
   // For the explorer and the simulator's checkers.
   void armed(std::vector<TimerRef>&) const;
   void fire(const TimerRef&, TimePoint now, Outputs& out);
-  void canonical(std::string& bytes) const;              // the state without times and statistics, ids renamed
+  void canonical(std::string& bytes) const;  // the state without times and statistics, ids renamed
 
  private:
   struct State;

@@ -29,7 +29,8 @@ enum class LegEvent : std::uint8_t {
 };
 inline constexpr std::size_t kLegEvents = 6;
 
-// How a cell is meant. kIgnore: legal and without effect. kLocalBug: cannot happen unless we are wrong (checked).
+// How a cell is meant. kIgnore: legal and without effect. kLocalBug: cannot happen unless we are wrong
+// (checked).
 enum class Cell : std::uint8_t { kMove, kIgnore, kLocalBug };
 
 struct LegRow {
@@ -47,12 +48,14 @@ inline constexpr LegRow bug(LegState s) { return {Cell::kLocalBug, s}; }
 inline constexpr std::array<std::array<LegRow, kLegEvents>, kLegStates> kLegTable = [] {
   using namespace leg_table_detail;
   return std::array<std::array<LegRow, kLegEvents>, kLegStates>{{
-      //             kGrant          kByte           kSeal           kCut             kDrained         kDrainTimeout
+      //             kGrant          kByte           kSeal           kCut             kDrained kDrainTimeout
       /* Idle     */ {{go(kGranted), bug(kIdle), bug(kIdle), go(kQuiet), go(kQuiet), bug(kIdle)}},
       /* Granted  */ {{stay(kGranted), go(kActive), go(kSealed), go(kRevoking), go(kQuiet), bug(kGranted)}},
       /* Active   */ {{stay(kActive), stay(kActive), go(kSealed), go(kRevoking), go(kQuiet), bug(kActive)}},
-      /* Sealed   */ {{bug(kSealed), stay(kSealed), stay(kSealed), stay(kSealed), stay(kSealed), stay(kSealed)}},
-      /* Revoking */ {{bug(kRevoking), stay(kRevoking), stay(kRevoking), stay(kRevoking), go(kQuiet), go(kLost)}},
+      /* Sealed   */
+      {{bug(kSealed), stay(kSealed), stay(kSealed), stay(kSealed), stay(kSealed), stay(kSealed)}},
+      /* Revoking */
+      {{bug(kRevoking), stay(kRevoking), stay(kRevoking), stay(kRevoking), go(kQuiet), go(kLost)}},
       /* Quiet    */ {{bug(kQuiet), stay(kQuiet), stay(kQuiet), stay(kQuiet), stay(kQuiet), stay(kQuiet)}},
       /* Lost     */ {{bug(kLost), stay(kLost), stay(kLost), stay(kLost), go(kQuiet), stay(kLost)}},
   }};
@@ -63,8 +66,8 @@ inline constexpr const LegRow& leg_row(LegState s, LegEvent e) {
 }
 inline constexpr bool is_closed(LegState s) { return s == LegState::kSealed || s == LegState::kQuiet; }
 
-inline constexpr std::array<const char*, kLegStates> kLegStateNames = {"Idle",     "Granted", "Active", "Sealed",
-                                                                       "Revoking", "Quiet",   "Lost"};
+inline constexpr std::array<const char*, kLegStates> kLegStateNames = {
+    "Idle", "Granted", "Active", "Sealed", "Revoking", "Quiet", "Lost"};
 inline constexpr std::array<const char*, kLegEvents> kLegEventNames = {"grant", "byte",    "seal",
                                                                        "cut",   "drained", "drain timeout"};
 

@@ -65,7 +65,8 @@ void Engine::State::revoke_loan(LoanId id) {
   }
 }
 
-// Rule 8: one owner record per page; lending a page that is still lent in any way is a typed error naming both rooms.
+// Rule 8: one owner record per page; lending a page that is still lent in any way is a typed error naming
+// both rooms.
 bool Engine::State::lend_pages(Room& r, Cause& cause) {
   std::string why;
   each_item(r.spec, [&](Space s, std::uint32_t index) {
@@ -138,7 +139,8 @@ void Engine::State::add_recall(RoomId room, Recall c) {
 std::optional<Cause> Engine::State::take_recall(RoomId room, const Tag& tag) {
   const auto it = recalls.find(room.value);
   if (it == recalls.end()) return std::nullopt;
-  const auto hit = std::find_if(it->second.begin(), it->second.end(), [&](const Recall& c) { return c.tag == tag; });
+  const auto hit =
+      std::find_if(it->second.begin(), it->second.end(), [&](const Recall& c) { return c.tag == tag; });
   if (hit == it->second.end()) return std::nullopt;
   Cause cause = hit->cause;
   std::erase_if(it->second, [&](const Recall& c) { return c.tag == tag; });
@@ -162,7 +164,9 @@ void Engine::State::maybe_rekey() {
     if (!r.used || r.role != Role::kReceiver) continue;
     for (const Leg& leg : r.legs) {
       lost = lost || leg.state == LegState::kLost;
-      if (leg.state == LegState::kGranted || leg.state == LegState::kActive || leg.state == LegState::kRevoking) return;
+      if (leg.state == LegState::kGranted || leg.state == LegState::kActive ||
+          leg.state == LegState::kRevoking)
+        return;
     }
   }
   if (!lost) {

@@ -1,5 +1,6 @@
-// The messages as data: who says it, about which key, what answers it, when it is said again. Normative: docs/protocol.md
-// prints this table, a test holds both the document and the outbox to it. Pure; no thread rule.
+// The messages as data: who says it, about which key, what answers it, when it is said again. Normative:
+// docs/protocol.md prints this table, a test holds both the document and the outbox to it. Pure; no thread
+// rule.
 #pragma once
 
 #include <array>
@@ -45,7 +46,8 @@ inline constexpr std::array<MessageRule, wire::kKinds> kMessageTable = {{
     {"PING", "both", "link", "-", Again::kPeriod, "one per heartbeat"},
     {"STALL", "sender", "grant", "GRANT(resumes)", Again::kDebt, "seam: refused in this version"},
     {"REGIONS", "receiver", "generation", "ACK", Again::kDebt, "seam: refused in this version"},
-    {"RESEND", "receiver", "grant", "OFFER or a new operation", Again::kDebt, "seam: refused in this version"},
+    {"RESEND", "receiver", "grant", "OFFER or a new operation", Again::kDebt,
+     "seam: refused in this version"},
 }};
 
 }  // namespace kvferry::core

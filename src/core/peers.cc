@@ -1,4 +1,5 @@
-// Lives of other processes: dialling, HELLO and the agreement, loss, death and fences. Peers are keyed by incarnation.
+// Lives of other processes: dialling, HELLO and the agreement, loss, death and fences. Peers are keyed by
+// incarnation.
 #include <algorithm>
 
 #include "core/state.h"
@@ -51,7 +52,8 @@ void Engine::State::say_hello(LinkId link, Peer* p, bool ask) {
   h.layout = cfg.layout;
   for (const auto& mover : cfg.movers) {
     const Capabilities& c = mover.capabilities;
-    h.movers.push_back({c.name, c.memory, c.access, c.visible, c.revoke, c.fence, c.same_host_only, mover.description});
+    h.movers.push_back(
+        {c.name, c.memory, c.access, c.visible, c.revoke, c.fence, c.same_host_only, mover.description});
   }
   wire::Message m;
   m.header.from = cfg.self;
@@ -111,7 +113,8 @@ void Engine::State::on(const in::LinkDown& i) {
     Endpoint& e = endpoints[link.endpoint.value];
     const Peer* p = find_peer(e.peer);
     if (e.wanted > 0 || !e.tells.empty() || (p != nullptr && p->life != Peer::Life::kDead)) {
-      if (link.peer.value == 0) e.redial_at = now + cfg.deadlines.redial_first;   // it never said HELLO: do not spin
+      if (link.peer.value == 0)
+        e.redial_at = now + cfg.deadlines.redial_first;   // it never said HELLO: do not spin
       dial(e, link.endpoint.value);
     }
   }
@@ -122,7 +125,8 @@ void Engine::State::on(const in::BadFrame& i) {
   const auto it = links.find(i.link.value);
   if (it == links.end()) return;
   emit(out::CloseLink{i.link});
-  on(in::LinkDown{i.link, Error{Code::kBadMessage, Who::kPeer, Next::kRetry, 0, "control link", "a malformed frame"}});
+  on(in::LinkDown{
+      i.link, Error{Code::kBadMessage, Who::kPeer, Next::kRetry, 0, "control link", "a malformed frame"}});
 }
 
 void Engine::State::on(const in::Received& i) {
@@ -138,7 +142,8 @@ void Engine::State::on(const in::Received& i) {
   if (!for_us && !mut(Mutant::kNoIncarnationCheck)) return answer_who(i.link, h);
   if (mut(Mutant::kNoIncarnationCheck) && p == nullptr) p = peer_of_life(h.from);
   if (p == nullptr) return answer_who(i.link, h);
-  if (h.from != p->life_id && !mut(Mutant::kNoIncarnationCheck)) return refuse_from(*p, "a message of another life");
+  if (h.from != p->life_id && !mut(Mutant::kNoIncarnationCheck))
+    return refuse_from(*p, "a message of another life");
   if (p->life == Peer::Life::kDead || p->refused) {
     if (p->life == Peer::Life::kDead) return;
   }
@@ -174,7 +179,7 @@ void Engine::State::on(const in::Received& i) {
       i.message.body);
 }
 
-// ---- HELLO ---------------------------------------------------------------------------------------------------------
+// ---- HELLO ----
 
 // Finds or makes the peer of this life; null when the life is older than one we know at that endpoint.
 Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello& m) {
@@ -183,8 +188,9 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
   Link& link = links[id.value];
   std::vector<PeerId> older;
   for (auto& [pid, other] : peers) {
-    const bool same_place = (!m.endpoint.empty() && other.endpoint == m.endpoint) ||
-                            (link.endpoint.value < endpoints.size() && endpoints[link.endpoint.value].peer == other.id);
+    const bool same_place =
+        (!m.endpoint.empty() && other.endpoint == m.endpoint) ||
+        (link.endpoint.value < endpoints.size() && endpoints[link.endpoint.value].peer == other.id);
     if (!same_place || other.life_id == h.from || other.ended) continue;
     if (h.from < other.life_id) return nullptr;
     older.push_back(other.id);
@@ -208,14 +214,16 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
 void Engine::State::on_hello(LinkId id, const wire::Header& h, const wire::Hello& m) {
   if (!h.from.known() || h.from == cfg.self) {
     emit(out::CloseLink{id});
-    return on(in::LinkDown{id, Error{Code::kRefused, Who::kPeer, Next::kNever, 0, "HELLO", "from ourselves"}});
+    return on(
+        in::LinkDown{id, Error{Code::kRefused, Who::kPeer, Next::kNever, 0, "HELLO", "from ourselves"}});
   }
   if (h.to.known() && h.to != cfg.self) return answer_who(id, h);
   Peer* p = welcome(id, h, m);
   if (p == nullptr) {
     emit(out::CloseLink{id});
-    return on(in::LinkDown{id, Error{Code::kRefused, Who::kPeer, Next::kRetry, 0, "HELLO of " + m.name,
-                                     "an older life, or more peers than " + std::to_string(cfg.limits.peers)}});
+    return on(
+        in::LinkDown{id, Error{Code::kRefused, Who::kPeer, Next::kRetry, 0, "HELLO of " + m.name,
+                               "an older life, or more peers than " + std::to_string(cfg.limits.peers)}});
   }
   Link& link = links[id.value];
   link.peer = p->id;
@@ -249,12 +257,14 @@ void Engine::State::agree(Peer& p, const wire::Hello& m) {
   p.grant_window = std::max<std::uint32_t>(1, std::min(m.grant_window, cfg.limits.grant_window));
   const auto refuse = [&](Code code, std::string why) {
     p.refused = true;
-    p.refusal = Error{code, Who::kConfig, Next::kAfterFix, 0, "peer " + p.name + "@" + p.endpoint, std::move(why)};
+    p.refusal =
+        Error{code, Who::kConfig, Next::kAfterFix, 0, "peer " + p.name + "@" + p.endpoint, std::move(why)};
   };
   if (m.major != wire::kMajor) {
     return refuse(Code::kMismatch, "protocol version " + std::to_string(wire::kMajor) + "." +
-                                       std::to_string(wire::kMinor) + " here and " + std::to_string(m.major) + "." +
-                                       std::to_string(m.minor) + " there: run the same major version on both sides");
+                                       std::to_string(wire::kMinor) + " here and " + std::to_string(m.major) +
+                                       "." + std::to_string(m.minor) +
+                                       " there: run the same major version on both sides");
   }
   auto plan = make_plan(cfg.layout, m.layout);
   if (!plan) return refuse(Code::kMismatch, plan.error().why);
@@ -277,7 +287,8 @@ void Engine::State::choose_mover(Peer& p, const wire::Hello& m) {
     const Capabilities& mine = cfg.movers[k].capabilities;
     for (std::size_t j = 0; j < m.movers.size(); ++j) {
       const wire::MoverOffer& theirs = m.movers[j];
-      if (theirs.name != mine.name || theirs.access != mine.access || (theirs.memory & mine.memory) == 0) continue;
+      if (theirs.name != mine.name || theirs.access != mine.access || (theirs.memory & mine.memory) == 0)
+        continue;
       if (mine.visible == Visible::kLocalDone) continue;
       if (mine.same_host_only && (p.host_id != cfg.host_id || cfg.host_id.empty())) continue;
       if (k + j > best || (k + j == best && mine.name > best_name)) continue;
@@ -355,14 +366,15 @@ void Engine::State::refuse_from(Peer& p, const char* what) {
   ++count.refused_from_peer;
   trace(what, {}, p.id.value);
   if (++p.bad > cfg.limits.bad_messages_per_peer) {
-    peer_dead(p, std::string("it broke the protocol ") + std::to_string(p.bad) + " times, last: " + what, false);
+    peer_dead(p, std::string("it broke the protocol ") + std::to_string(p.bad) + " times, last: " + what,
+              false);
   }
 }
 
-// ---- loss, death, fences -------------------------------------------------------------------------------------------
+// ---- loss, death, fences ----
 
 Cause Engine::State::lost_cause(const Peer& p, const std::string& evidence) const {
-  return Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, "peer " + p.name + "@" + p.endpoint,
+  return Error{Code::kPeerLost,    Who::kPeer, Next::kNewRoom, 0, "peer " + p.name + "@" + p.endpoint,
                "lost: " + evidence};
 }
 
@@ -407,8 +419,9 @@ void Engine::State::fail_rooms_of(Peer& p, const Cause& cause) {
   }
 }
 
-// Rule 10: evidence of loss, not of silence. Everything of that life ends with a reason; its path is fenced. Unless it
-// has `ended` for good it may come back: its debts and numbers are kept, so that it is told what happened meanwhile.
+// Rule 10: evidence of loss, not of silence. Everything of that life ends with a reason; its path is fenced.
+// Unless it has `ended` for good it may come back: its debts and numbers are kept, so that it is told what
+// happened meanwhile.
 void Engine::State::peer_dead(Peer& p, const std::string& evidence, bool ended) {
   if (ended && !p.ended) {
     p.ended = true;

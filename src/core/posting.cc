@@ -1,4 +1,5 @@
-// The sender's bytes: chunks posted (push) or offered (pull), source pages held and returned, DONE and its answer.
+// The sender's bytes: chunks posted (push) or offered (pull), source pages held and returned, DONE and its
+// answer.
 #include <algorithm>
 
 #include "core/state.h"
@@ -42,7 +43,8 @@ void Engine::State::advance(Peer& p, GrantIn& g) {
   maybe_done(p, *r, g);
 }
 
-// May one more operation go to this peer? If not, the peer is put on the list of those that wait for the manager.
+// May one more operation go to this peer? If not, the peer is put on the list of those that wait for the
+// manager.
 bool Engine::State::window_open(Peer& p) {
   const bool peer_full =
       p.ops >= cfg.limits.ops_in_flight_per_peer || p.bytes_in_flight >= cfg.limits.bytes_in_flight_per_peer;
@@ -120,8 +122,9 @@ bool Engine::State::chunk_pieces(Peer& p, Room& r, GrantIn& g, Chunk& c, bool la
   auto& [runs, items, tokens, bytes] = out_pieces;
   const std::uint32_t page = cfg.layout.page_tokens;
   const auto differ = [&](const std::string& what, std::uint64_t a, std::uint64_t b) {
-    fail_room(r, cause_of(Code::kMismatch, Who::kPeer, Next::kAfterFix, r,
-                          what + ": " + std::to_string(a) + " and " + std::to_string(b), &r.legs[g.grant.leg]));
+    fail_room(r,
+              cause_of(Code::kMismatch, Who::kPeer, Next::kAfterFix, r,
+                       what + ": " + std::to_string(a) + " and " + std::to_string(b), &r.legs[g.grant.leg]));
     return false;
   };
   const std::uint32_t at = r.base_tokens + c.first_token;   // position in the prompt
@@ -147,12 +150,14 @@ bool Engine::State::chunk_pieces(Peer& p, Room& r, GrantIn& g, Chunk& c, bool la
 bool Engine::State::last_pieces(Peer& p, Room& r, GrantIn& g, Chunk& c, Pieces& out_pieces) {
   auto& [runs, items, tokens, bytes] = out_pieces;
   const auto differ = [&](const std::string& what, std::uint64_t a, std::uint64_t b) {
-    fail_room(r, cause_of(Code::kMismatch, Who::kPeer, Next::kAfterFix, r,
-                          what + ": " + std::to_string(a) + " and " + std::to_string(b), &r.legs[g.grant.leg]));
+    fail_room(r,
+              cause_of(Code::kMismatch, Who::kPeer, Next::kAfterFix, r,
+                       what + ": " + std::to_string(a) + " and " + std::to_string(b), &r.legs[g.grant.leg]));
     return false;
   };
   if (std::uint64_t{g.tokens} + tokens != g.grant.tokens) {
-    return differ("tokens pushed in all and tokens granted", std::uint64_t{g.tokens} + tokens, g.grant.tokens);
+    return differ("tokens pushed in all and tokens granted", std::uint64_t{g.tokens} + tokens,
+                  g.grant.tokens);
   }
   if (g.grant.aux_slot != kNoSlot && p.plan.item_bytes[kA] > 0) {
     if (c.spec.aux_slot == kNoSlot) {
@@ -164,7 +169,8 @@ bool Engine::State::last_pieces(Peer& p, Room& r, GrantIn& g, Chunk& c, Pieces& 
   }
   if (p.plan.item_bytes[kS] > 0) {
     if (c.spec.state_slots.size() != g.grant.state_slots.size()) {
-      return differ("state slots pushed and state slots lent", c.spec.state_slots.size(), g.grant.state_slots.size());
+      return differ("state slots pushed and state slots lent", c.spec.state_slots.size(),
+                    g.grant.state_slots.size());
     }
     for (std::size_t k = 0; k < c.spec.state_slots.size(); ++k) {
       items[kS].push_back({c.spec.state_slots[k], 1});
@@ -226,8 +232,8 @@ bool Engine::State::offer_chunk(Peer& p, Room& r, GrantIn& g, Pieces& pieces, bo
 
 void Engine::State::maybe_done(Peer& p, Room& r, GrantIn& g) {
   if (!g.last_posted || g.done_said || g.state != GrantIn::State::kBound || r.failing) return;
-  const std::uint32_t left = mut(Mutant::kDoneBeforeQuiesced) && g.grant.access == Access::kWrite ? g.incomplete
-                                                                                                  : g.outstanding;
+  const std::uint32_t left =
+      mut(Mutant::kDoneBeforeQuiesced) && g.grant.access == Access::kWrite ? g.incomplete : g.outstanding;
   if (left > 0) return;
   if (g.tokens != g.grant.tokens) {
     // A last chunk that came before the grant was known to want more.
@@ -271,7 +277,8 @@ void Engine::State::op_ended(OpId, Op& op) {
   sweep.push_back(p->id);
 }
 
-// Room in the windows again: first the peer whose operation ended, then the others in turn. Entries may be stale.
+// Room in the windows again: first the peer whose operation ended, then the others in turn. Entries may be
+// stale.
 void Engine::State::unblock(Peer& first) {
   advance_blocked(first);
   for (std::size_t most = blocked_peers.size(); most > 0 && ops.size() < cfg.limits.ops_in_flight; --most) {
@@ -369,7 +376,8 @@ void Engine::State::on_done_ack(Peer& p, const wire::Ack& a) {
     leg_event(*r, *leg, LegEvent::kSeal);
     join(*r);
   } else if (a.outcome == Outcome::kUnknown) {
-    fail_room(*r, cause_of(Code::kPeerLost, Who::kPeer, Next::kNewRoom, *r, "decode knows nothing of this grant", leg));
+    fail_room(*r, cause_of(Code::kPeerLost, Who::kPeer, Next::kNewRoom, *r,
+                           "decode knows nothing of this grant", leg));
   }
   // kFailed: decode's REVOKE brings the cause; the progress deadline bounds the wait.
 }

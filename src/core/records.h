@@ -24,40 +24,40 @@ using wire::GrantNumber;
 // One (this room, that rank). Receiver: lends pages (push) or reads them (pull). Sender: the other way round.
 struct Leg {
   LegState state = LegState::kIdle;
-  PeerId peer;                 // value 0: not known yet
-  GrantNumber number = 0;      // 0: no number taken
+  PeerId peer;  // value 0: not known yet
+  GrantNumber number = 0;  // 0: no number taken
   // Receiver.
   EndpointId endpoint;
-  LoanId loan;                 // push: our pages, lent
-  bool loan_live = false;      // until in::Revoked
+  LoanId loan;  // push: our pages, lent
+  bool loan_live = false;  // until in::Revoked
   bool loan_revoking = false;
   bool remote_drained = false;  // one-sided movers: proven by REVOKED, DONE, FAIL(drained), STALE or a fence
-  bool done = false;           // DONE said (or the manifest came with the last OFFER)
-  bool done_said = false;      // DONE itself is waiting for its ACK
-  bool waits_window = false;   // number not taken: window full
+  bool done = false;  // DONE said (or the manifest came with the last OFFER)
+  bool done_said = false;  // DONE itself is waiting for its ACK
+  bool waits_window = false;  // number not taken: window full
   wire::Manifest manifest;
   struct Proof {
     enum class State : std::uint8_t { kNone, kReading, kProven } state = State::kNone;
     std::uint64_t bytes = 0;
-    LoanId loan;               // pull: the sender's loan that was read
+    LoanId loan;  // pull: the sender's loan that was read
   };
-  std::vector<Proof> proofs;   // by chunk
-  std::uint32_t proof_count = 0;   // number of proofs taken (mutant kCountProofs)
-  std::uint32_t reads = 0;     // pull: operations not quiesced
-  std::uint64_t bytes = 0;     // proven
-  RunCursor cursor;            // pull: where the next chunk goes
+  std::vector<Proof> proofs;  // by chunk
+  std::uint32_t proof_count = 0;  // number of proofs taken (mutant kCountProofs)
+  std::uint32_t reads = 0;  // pull: operations not quiesced
+  std::uint64_t bytes = 0;  // proven
+  RunCursor cursor;  // pull: where the next chunk goes
   // Both.
-  TimePoint cut_at;            // accusing time; Revoking since
-  TimePoint lost_at;           // Lost since
-  bool fence_failed = false;   // quarantined
-  bool evidence = false;       // sender: the receiver's leg can no longer become Sealed
+  TimePoint cut_at;  // accusing time; Revoking since
+  TimePoint lost_at;  // Lost since
+  bool fence_failed = false;  // quarantined
+  bool evidence = false;  // sender: the receiver's leg can no longer become Sealed
 };
 
-struct Chunk {                 // sender: one push
-  std::uint32_t passed = 0;    // legs that need it no more, apart from holds
+struct Chunk {  // sender: one push
+  std::uint32_t passed = 0;  // legs that need it no more, apart from holds
   ChunkSpec spec;
   std::uint32_t first_token = 0;  // position in the pushed stream
-  std::uint32_t holds = 0;     // unquiesced operations or live loans over all legs
+  std::uint32_t holds = 0;  // unquiesced operations or live loans over all legs
   bool fired = false;
   bool returned = false;
 };
@@ -72,9 +72,9 @@ struct Room {
   Poll shown = Poll::kBootstrapping;
   bool failing = false;
   bool terminal = false;
-  bool cutting = false;        // fail_room is walking the legs: no join yet
-  bool detached = false;       // close() was called: the slot is freed as soon as it may be
-  bool registered = false;     // reachable by its number
+  bool cutting = false;  // fail_room is walking the legs: no join yet
+  bool detached = false;  // close() was called: the slot is freed as soon as it may be
+  bool registered = false;  // reachable by its number
   Cause cause;
   std::vector<Leg> legs;
   std::uint32_t legs_required = 0;  // sender: 0 until the first GRANT
@@ -87,58 +87,61 @@ struct Room {
   bool pushed_last = false;
   bool prefix_known = false;
   bool base_set = false;
-  std::uint32_t base_tokens = 0;   // position of the first pushed token
+  std::uint32_t base_tokens = 0;  // position of the first pushed token
   std::uint32_t prefix_tokens = 0, tokens = 0;
   std::uint32_t pushed_tokens = 0;
   std::uint64_t renew_number = 0;
-  TimePoint renewed;           // accusing time; zero: never
+  TimePoint renewed;  // accusing time; zero: never
   bool bound_all = false;
-  TimePoint bound_at;          // accusing time
+  TimePoint bound_at;  // accusing time
   bool posted_any = false;
   std::uint64_t bytes = 0;
   // Receiver.
   std::uint32_t leg_index = 0, leg_count = 1;
-  bool granted = false;        // grant() was called
+  bool granted = false;  // grant() was called
   bool grant_fired = false;
-  bool lent = false;           // pages are registered as lent
+  bool lent = false;  // pages are registered as lent
   GrantSpec spec;
-  TimePoint granted_at;        // accusing time
+  TimePoint granted_at;  // accusing time
   std::uint64_t own_renewals = 0;
   // Both.
-  TimePoint progressed;        // accusing time of the last byte or word
+  TimePoint progressed;  // accusing time of the last byte or word
   bool first_byte = false;
   TimerSlot timer;
 };
 
-struct GrantIn {               // sender: one GRANT that was accepted
+struct GrantIn {  // sender: one GRANT that was accepted
   enum class State : std::uint8_t { kCollecting, kParked, kBound, kEnded } state = State::kCollecting;
   wire::Grant grant;
-  std::vector<bool> parts;     // which parts are here; pages are kept per part until complete
+  std::vector<bool> parts;  // which parts are here; pages are kept per part until complete
   std::vector<PageRuns> part_pages;
   Handle room;
-  std::uint32_t outstanding = 0;   // operations not quiesced (push) or loans not revoked (pull)
-  std::uint32_t incomplete = 0;    // operations not completed (statistics; mutant kDoneBeforeQuiesced)
-  bool revoke_asked = false;   // REVOKED is owed once outstanding is 0
-  bool fail_said = false;      // FAIL was said undrained: say it again, drained, once outstanding is 0
+  std::uint32_t outstanding = 0;  // operations not quiesced (push) or loans not revoked (pull)
+  std::uint32_t incomplete = 0;  // operations not completed (statistics; mutant kDoneBeforeQuiesced)
+  bool revoke_asked = false;  // REVOKED is owed once outstanding is 0
+  bool fail_said = false;  // FAIL was said undrained: say it again, drained, once outstanding is 0
   Cause cause;
   // Posting.
   std::uint32_t next_chunk = 0;
-  std::uint64_t skip_pages = 0;    // pages of the pushed stream that the prefix covers
+  std::uint64_t skip_pages = 0;  // pages of the pushed stream that the prefix covers
   bool skip_known = false;
   RunCursor cursor;
   std::uint32_t tokens = 0;
-  std::vector<wire::ChunkEntry> entries;   // by wire chunk
-  std::vector<LoanId> loans;   // pull: by wire chunk
+  std::vector<wire::ChunkEntry> entries;  // by wire chunk
+  std::vector<LoanId> loans;  // pull: by wire chunk
   bool last_posted = false;
   bool done_said = false;
 };
 
-struct GrantOut { Handle room; std::uint32_t leg = 0; };
+struct GrantOut {
+  Handle room;
+  std::uint32_t leg = 0;
+};
 
 struct DebtKey {
-  std::uint8_t kind = 0;       // index in wire::Body
+  std::uint8_t kind = 0;  // index in wire::Body
   GrantNumber number = 0;
-  std::uint32_t sub = 0;       // chunk or part
+  std::uint32_t sub = 0;  // chunk or part
   auto operator<=>(const DebtKey&) const = default;
 };
 struct Debt {
@@ -155,43 +158,45 @@ struct Peer {
   std::string name, endpoint, host_id;
   std::uint64_t pid = 0;
   std::uint32_t rank = 0;
-  LinkId link;                 // value 0: none
+  LinkId link;  // value 0: none
   bool draining = false;
   // Agreement.
   std::uint32_t their_session = 0, told_session = 0;
-  bool answered = false;       // they know our session
-  bool refused = false;        // the layouts or versions do not fit
+  bool answered = false;  // they know our session
+  bool refused = false;  // the layouts or versions do not fit
   Error refusal;
   std::uint32_t mover = 0;
   bool has_mover = false;
   bool added = false, ready = false, watched = false;
-  bool ended = false;          // dead for good: the process is gone, or a newer life has its place
+  bool ended = false;  // dead for good: the process is gone, or a newer life has its place
   TimePoint dead_at;
-  Error path_error;            // why the mover cannot reach it at present; said again at path_due
+  Error path_error;  // why the mover cannot reach it at present; said again at path_due
   TimePoint path_due;
-  std::deque<wire::Offer> early_offers;    // wait for the mover or for the window of operations; live_grants_per_peer
+  std::deque<wire::Offer>
+      early_offers;  // wait for the mover or for the window of operations; live_grants_per_peer
   bool fencing = false, fenced = false, fence_failed = false, dropped = false;
-  std::uint32_t path = 0;       // our path generation towards them: named in our GRANTs
-  std::uint32_t their_path = 0; // the newest that their GRANTs named
+  std::uint32_t path = 0;  // our path generation towards them: named in our GRANTs
+  std::uint32_t their_path = 0;  // the newest that their GRANTs named
   PairPlan plan;
   std::uint32_t max_live_grants = 0, grant_window = 0;
   std::vector<std::byte> description;
   // As receiver towards them.
   GrantNumber next_number = 1;
-  std::map<GrantNumber, GrantOut> out;     // live legs
+  std::map<GrantNumber, GrantOut> out;  // live legs
   std::vector<GrantOut> waiting_window;
-  SeenWindow sealed;           // numbers that ended Sealed, for late questions
+  SeenWindow sealed;  // numbers that ended Sealed, for late questions
   // As sender towards them.
   SeenWindow seen;
   std::map<GrantNumber, GrantIn> in;
   std::uint32_t parked = 0;
   std::uint32_t ops = 0;
   std::uint64_t bytes_in_flight = 0;
-  std::vector<GrantNumber> blocked;        // grants that wait for the window of operations
+  std::vector<GrantNumber> blocked;  // grants that wait for the window of operations
   // Outbox.
   std::map<DebtKey, Debt> debts;
-  TimePoint debt_due = TimePoint::max();   // no debt is due earlier (a hint)
-  std::map<RoomId, std::pair<Tag, GrantNumber>> sealed_rooms;  // rule 18: told in the next GRANT of that room and tag
+  TimePoint debt_due = TimePoint::max();  // no debt is due earlier (a hint)
+  std::map<RoomId, std::pair<Tag, GrantNumber>>
+      sealed_rooms;  // rule 18: told in the next GRANT of that room and tag
   TimePoint heard, hello_due, ping_due, down_at, fence_at;
   Duration hello_backoff{0};
   std::uint32_t bad = 0;
@@ -200,7 +205,7 @@ struct Peer {
 };
 
 struct Link {
-  PeerId peer;                 // value 0: no HELLO yet
+  PeerId peer;  // value 0: no HELLO yet
   EndpointId endpoint{~0U};
   bool dialled = false;
   std::uint32_t bad = 0;
@@ -209,14 +214,14 @@ struct Link {
 
 struct Endpoint {
   std::string name;
-  PeerId peer;                 // current life, value 0: none
-  LinkId link;                 // value 0: none
+  PeerId peer;  // current life, value 0: none
+  LinkId link;  // value 0: none
   bool dialling = false;
-  std::uint32_t wanted = 0;    // rooms that need it
+  std::uint32_t wanted = 0;  // rooms that need it
   TimePoint redial_at;
   Duration backoff{0};
   Error last_error;
-  struct Tell {                // a room that ended before its peer was known here
+  struct Tell {  // a room that ended before its peer was known here
     RoomId room;
     Tag tag;
     std::uint32_t leg = 0;
@@ -224,7 +229,7 @@ struct Endpoint {
     TimePoint until;
   };
   std::vector<Tell> tells;
-  std::vector<Handle> waiters; // rooms with an Idle leg to this endpoint
+  std::vector<Handle> waiters;  // rooms with an Idle leg to this endpoint
   TimerSlot timer;
 };
 
@@ -233,17 +238,17 @@ struct Op {
   GrantNumber grant = 0;
   Handle room;
   std::uint32_t leg = 0;
-  std::uint32_t chunk = 0;       // wire chunk
-  std::uint32_t source = 0;      // index in Room::chunks (sender)
+  std::uint32_t chunk = 0;  // wire chunk
+  std::uint32_t source = 0;  // index in Room::chunks (sender)
   std::uint64_t bytes = 0;
   Access access = Access::kWrite;
   bool completed = false;
   bool failed = false;
-  bool holds = true;             // still holds its source pages
+  bool holds = true;  // still holds its source pages
 };
 
 struct LoanRec {
-  std::uint64_t serial = 0;      // 0: free
+  std::uint64_t serial = 0;  // 0: free
   PeerId peer;
   GrantNumber grant = 0;
   Handle room;

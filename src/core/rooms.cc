@@ -60,7 +60,8 @@ std::string Engine::State::describe(const Room& r, const Leg& leg) const {
   return s;
 }
 
-Cause Engine::State::cause_of(Code code, Who who, Next next, const Room& r, std::string why, const Leg* leg) const {
+Cause Engine::State::cause_of(Code code, Who who, Next next, const Room& r, std::string why,
+                              const Leg* leg) const {
   Cause c;
   c.code = code;
   c.who = who;
@@ -112,7 +113,8 @@ void Engine::State::publish(Room& r, Poll p) {
 void Engine::State::join(Room& r) {
   if (r.terminal || r.cutting) return;
   if (r.failing) {
-    const bool closed = std::all_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return is_closed(l.state); });
+    const bool closed =
+        std::all_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return is_closed(l.state); });
     if (closed || mut(Mutant::kFailedBeforeQuiet)) finish(r, Poll::kFailed);
     return;
   }
@@ -166,8 +168,8 @@ void Engine::State::fail_room(Room& r, Cause cause, const Leg* told_by) {
   emit(out::Failing{r.handle, r.cause});
   trace("fail", r.id, 0, static_cast<std::uint64_t>(r.cause.code));
   if (r.role == Role::kSender && r.registered) bury(r);
-  const bool siblings = r.role == Role::kReceiver ? !mut(Mutant::kReceiverSiblingsGoOn)
-                                                  : !mut(Mutant::kSenderSiblingsGoOn);
+  const bool siblings =
+      r.role == Role::kReceiver ? !mut(Mutant::kReceiverSiblingsGoOn) : !mut(Mutant::kSenderSiblingsGoOn);
   r.cutting = true;
   for (Leg& leg : r.legs) {
     if (!siblings && told_by != nullptr && &leg != told_by) continue;
@@ -223,7 +225,8 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
   }
   pay_all(*p, kind_of<wire::Grant>(), leg.number);
   if (!p->ended) {
-    owe(*p, {kind_of<wire::Revoke>(), leg.number, 0}, wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
+    owe(*p, {kind_of<wire::Revoke>(), leg.number, 0},
+        wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
     if (leg.done_said) ack(*p, wire::What::kDone, leg.number, 0, false, wire::Outcome::kFailed);
   }
   if (leg.done_said) leg.remote_drained = true;

@@ -14,8 +14,9 @@ std::uint64_t count_of(const PageRuns& runs);
 // Walks a page list from the front; a copyable value.
 class RunCursor {
  public:
-  // Pairs the next pages of `remote` with all pages of `local`, fewest runs, and moves on. The caller made sure that
-  // enough pages are left. swap=true: `local` is walked by the cursor and `other` is whole (the receiver's side).
+  // Pairs the next pages of `remote` with all pages of `local`, fewest runs, and moves on. The caller made
+  // sure that enough pages are left. swap=true: `local` is walked by the cursor and `other` is whole (the
+  // receiver's side).
   void skip(const PageRuns& walked, std::uint64_t pages);
   void pair(const PageRuns& walked, const PageRuns& other, bool walked_is_local, std::vector<RunPair>& out);
   std::uint64_t position() const { return position_; }

@@ -49,7 +49,8 @@ bool Engine::State::answer_repeated(Peer& p, const wire::Grant& g) {
   if (!p.seen.test(g.number)) return false;
   if (mut(Mutant::kNoSeenBitmap) && it == p.in.end()) return false;
   if (mut(Mutant::kBelowWindowAccepted) && p.seen.below(g.number) && it == p.in.end()) return false;
-  const bool running = it != p.in.end() && (it->second.state != GrantIn::State::kEnded || it->second.outstanding > 0);
+  const bool running =
+      it != p.in.end() && (it->second.state != GrantIn::State::kEnded || it->second.outstanding > 0);
   if (running && !mut(Mutant::kStaleWhileRunning)) {
     send(p, wire::Ready{g.number});
   } else if (it == p.in.end() || mut(Mutant::kStaleWhileRunning)) {
@@ -133,7 +134,8 @@ bool Engine::State::meet_bound(Peer& p, Room& r, GrantIn& g) {
     return true;
   }
   if (g.grant.sealed >= leg.number && !mut(Mutant::kSealedNotTold)) {
-    // The receiver tells that our leg ended Sealed: this room is a success; the new grant is for the next open.
+    // The receiver tells that our leg ended Sealed: this room is a success; the new grant is for the next
+    // open.
     const auto old = p.in.find(leg.number);
     park(p, g);
     if (old != p.in.end() && old->second.outstanding == 0) {
@@ -190,8 +192,9 @@ bool Engine::State::check_grant(Peer& p, Room& r, const wire::Grant& g, Cause& w
     return differ("decode prefix in tokens", r.prefix_tokens, g.prefix_tokens);
   }
   if (r.prefix_known && r.tokens != g.tokens) return differ("tokens wanted", r.tokens, g.tokens);
-  if (g.access != mover_of(p).access) return differ("access of the mover", static_cast<unsigned>(mover_of(p).access),
-                                                    static_cast<unsigned>(g.access));
+  if (g.access != mover_of(p).access)
+    return differ("access of the mover", static_cast<unsigned>(mover_of(p).access),
+                  static_cast<unsigned>(g.access));
   const std::uint64_t page = cfg.layout.page_tokens;
   if (g.prefix_tokens % page != 0) return differ("decode prefix and page size", g.prefix_tokens, page);
   const std::uint64_t pages = count_of(g.pages);
@@ -201,7 +204,8 @@ bool Engine::State::check_grant(Peer& p, Room& r, const wire::Grant& g, Cause& w
   const auto bound = p.plan.remote_items[static_cast<std::size_t>(Space::kPages)];
   if (!in_range(g.pages, bound, bad)) return differ("page index and pages of decode", bad, bound);
   const auto aux = p.plan.remote_items[static_cast<std::size_t>(Space::kAux)];
-  if (g.aux_slot != kNoSlot && g.aux_slot >= aux) return differ("aux slot and slots of decode", g.aux_slot, aux);
+  if (g.aux_slot != kNoSlot && g.aux_slot >= aux)
+    return differ("aux slot and slots of decode", g.aux_slot, aux);
   const auto state = p.plan.remote_items[static_cast<std::size_t>(Space::kState)];
   for (const auto s : g.state_slots) {
     if (s >= state) return differ("state slot and slots of decode", s, state);
@@ -307,7 +311,8 @@ void Engine::State::on_revoke(Peer& p, const wire::Revoke& v) {
     Room& r = *find(g.room);
     leg->evidence = true;
     g.revoke_asked = true;
-    if (mut(Mutant::kRevokedWhileRunning)) owe(p, {kind_of<wire::Revoked>(), v.grant, 0}, wire::Revoked{v.grant});
+    if (mut(Mutant::kRevokedWhileRunning))
+      owe(p, {kind_of<wire::Revoked>(), v.grant, 0}, wire::Revoked{v.grant});
     fail_room(r, v.cause, leg);
   } else {
     g.revoke_asked = true;

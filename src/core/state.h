@@ -1,6 +1,7 @@
-// Engine::State: all the state, and the private verbs. One file per concern: rooms.cc (join, fail, close), sender.cc (grants),
-// posting.cc (bytes), receiver.cc, peers.cc (HELLO, links, death, fence), debts.cc (outbox), deadlines.cc (timers), memory.cc (pages, loans,
-// graves), canonical.cc (fingerprint). A copyable value.
+// Engine::State: all the state, and the private verbs. One file per concern: rooms.cc (join, fail, close),
+// sender.cc (grants), posting.cc (bytes), receiver.cc, pulling.cc, peers.cc (HELLO, links, death, fence),
+// debts.cc (outbox), deadlines.cc (timers), memory.cc (pages, loans, graves), canonical.cc (fingerprint). A
+// copyable value.
 #pragma once
 
 #include <optional>
@@ -109,7 +110,8 @@ struct Engine::State {
   void emit(T output) {
     out->emplace_back(std::move(output));
   }
-  void trace(const char* what, RoomId room = {}, std::uint64_t grant = 0, std::uint64_t a = 0, std::uint64_t b = 0);
+  void trace(const char* what, RoomId room = {}, std::uint64_t grant = 0, std::uint64_t a = 0,
+             std::uint64_t b = 0);
   TimePoint acc() const { return now - paused; }   // accusing time
 
   // rooms.cc

@@ -1,5 +1,6 @@
-// When somebody is due next: a heap of (time, subject). Entries are only hints: the subject says what is due, so an entry
-// that became too early costs one look and a deadline that moves later costs nothing. A copyable value.
+// When somebody is due next: a heap of (time, subject). Entries are only hints: the subject says what is due,
+// so an entry that became too early costs one look and a deadline that moves later costs nothing. A copyable
+// value.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Many seeds, one verdict: runs them, adds up coverage, makes a failing scenario smaller and tells how to replay it.
-// Thread rule: one thread.
+// Many seeds, one verdict: runs them, adds up coverage, makes a failing scenario smaller and tells how to
+// replay it. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct CampaignOptions {
 struct Violation {
   std::uint64_t seed = 0;
   std::string law, text;
-  std::uint64_t steps = 0;             // events up to the breach, in the smallest scenario that was found
-  std::string scenario;                // in words, as drawn and as made smaller
-  std::vector<std::string> trace;      // its last events
-  std::string replay;                  // a command line
+  std::uint64_t steps = 0;  // events up to the breach, in the smallest scenario that was found
+  std::string scenario;  // in words, as drawn and as made smaller
+  std::vector<std::string> trace;  // its last events
+  std::string replay;  // a command line
 };
 
 struct CampaignResult {
@@ -44,7 +44,8 @@ struct CampaignResult {
 Result<CampaignResult> run_campaign(const CampaignOptions&);
 
 // One seed, with its last `keep` events as text. The same as the campaign runs it, before any shrinking.
-Result<RunResult> run_seed(std::uint64_t seed, const std::string& shape, Removed, Coverage&, std::size_t keep);
+Result<RunResult> run_seed(std::uint64_t seed, const std::string& shape, Removed, Coverage&,
+                           std::size_t keep);
 
 // A mutant of the rules or of the mover by name; kUsage names the value and where the list is.
 Result<Removed> removed_by_name(const std::string& name);

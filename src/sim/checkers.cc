@@ -21,14 +21,18 @@ std::string Checkers::where(const Participant& p) const {
 
 void Checkers::before_publish(std::uint32_t node, Handle h, Poll poll) {
   const Participant* p = users_.find(node, h);
-  if (p == nullptr) return world_.laws().broken(Law::kStatus, "a status of a handle that was closed or never opened");
+  if (p == nullptr)
+    return world_.laws().broken(Law::kStatus, "a status of a handle that was closed or never opened");
   const bool was_terminal = p->terminal || p->shown == Poll::kFailed || p->shown == Poll::kSuccess;
   const bool backwards = poll != Poll::kFailed && poll < p->shown;
   if (was_terminal || backwards) {
-    world_.laws().broken(Law::kStatus, where(*p) + " goes from " + name_of(p->shown) + " to " + name_of(poll));
+    world_.laws().broken(Law::kStatus,
+                         where(*p) + " goes from " + name_of(p->shown) + " to " + name_of(poll));
   }
-  if (poll == Poll::kFailed && !p->failing) world_.laws().broken(Law::kStatus, where(*p) + " is Failed without a cause");
-  if (poll == Poll::kSuccess && p->failing) world_.laws().broken(Law::kStatus, where(*p) + " was failing and is Success");
+  if (poll == Poll::kFailed && !p->failing)
+    world_.laws().broken(Law::kStatus, where(*p) + " is Failed without a cause");
+  if (poll == Poll::kSuccess && p->failing)
+    world_.laws().broken(Law::kStatus, where(*p) + " was failing and is Success");
   if (poll != Poll::kSuccess) return;
   if (p->role == Role::kReceiver) {
     receiver_success(*p);
@@ -41,10 +45,13 @@ void Checkers::before_failing(std::uint32_t node, Handle h, const Error& cause) 
   const Participant* p = users_.find(node, h);
   if (p == nullptr) return;
   if (p->failing && !(p->cause == cause)) {
-    world_.laws().broken(Law::kCause, where(*p) + ": the first cause \"" + p->cause.line() + "\" became \"" + cause.line() + "\"");
+    world_.laws().broken(Law::kCause, where(*p) + ": the first cause \"" + p->cause.line() + "\" became \"" +
+                                          cause.line() + "\"");
   }
-  if (cause.ok() || cause.why.empty()) world_.laws().broken(Law::kCause, where(*p) + " fails without saying why");
-  const bool bootstrap = cause.code == Code::kTimeout && cause.why.find("deadline bootstrap") != std::string::npos;
+  if (cause.ok() || cause.why.empty())
+    world_.laws().broken(Law::kCause, where(*p) + " fails without saying why");
+  const bool bootstrap =
+      cause.code == Code::kTimeout && cause.why.find("deadline bootstrap") != std::string::npos;
   if (bootstrap && p->role == Role::kSender && world_.in_tick() && p->shown >= Poll::kWaitingForInput) {
     world_.laws().broken(Law::kTime, where(*p) + " had its last grant and is hit by the bootstrap deadline");
   }
@@ -54,7 +61,8 @@ void Checkers::before_failing(std::uint32_t node, Handle h, const Error& cause) 
     kind += " " + cause.why.substr(cut + 9, cause.why.find(')', cut) - cut - 9);
   }
   ++world_.coverage().causes[kind];
-  if (cause.code == Code::kExhausted) ++world_.coverage().limits[cause.why.substr(0, cause.why.find_first_of("0123456789("))];
+  if (cause.code == Code::kExhausted)
+    ++world_.coverage().limits[cause.why.substr(0, cause.why.find_first_of("0123456789("))];
 }
 
 void Checkers::before_terminal(std::uint32_t node, Handle h) {
@@ -66,13 +74,15 @@ void Checkers::before_terminal(std::uint32_t node, Handle h) {
 }
 
 void Checkers::receiver_success(const Participant& p) {
-  if (!p.granted) return world_.laws().broken(Law::kWrongContent, where(p) + " is Success and was never granted a page");
+  if (!p.granted)
+    return world_.laws().broken(Law::kWrongContent, where(p) + " is Success and was never granted a page");
   const std::uint64_t whole = users_.content_complete(p);
   const std::uint64_t need = mask_of(world_.node(p.node).place.layers) | kAuxBit;
   if ((whole & need) != need) {
-    world_.laws().broken(Law::kWrongContent, where(p) + " is Success; layers that are right: " + std::to_string(whole & ~kAuxBit) +
-                                                 " of " + std::to_string(need & ~kAuxBit) +
-                                                 ((whole & kAuxBit) != 0 ? "" : ", auxiliary data are wrong"));
+    world_.laws().broken(
+        Law::kWrongContent,
+        where(p) + " is Success; layers that are right: " + std::to_string(whole & ~kAuxBit) + " of " +
+            std::to_string(need & ~kAuxBit) + ((whole & kAuxBit) != 0 ? "" : ", auxiliary data are wrong"));
   }
 }
 
@@ -86,13 +96,15 @@ void Checkers::sender_success(const Participant& p) {
     bool good = false;
     for (const Participant& other : users_.participants()) {
       const UserRequest& theirs = users_.requests()[other.request];
-      if (other.node != node || theirs.room != r.room || theirs.prompt != r.prompt || !other.granted) continue;
+      if (other.node != node || theirs.room != r.room || theirs.prompt != r.prompt || !other.granted)
+        continue;
       const bool live = !other.terminal && !other.dead;
       const std::uint64_t whole = other.complete | (live ? users_.content_complete(other) : 0);
       good = good || (whole & need) == need;
     }
     if (!good) {
-      return world_.laws().broken(Law::kWrongContent, where(p) + " is Success, but " + name_of_node(world_.scenario().shape, node) +
+      return world_.laws().broken(Law::kWrongContent, where(p) + " is Success, but " +
+                                                          name_of_node(world_.scenario().shape, node) +
                                                           " never had all of it");
     }
   }
@@ -106,20 +118,24 @@ void Checkers::books(std::uint32_t node) {
   const auto limit = [&](const char* name, std::uint64_t value, std::uint64_t most) {
     if (value > most) {
       world_.laws().broken(Law::kLimits, name_of_node(world_.scenario().shape, node) + ": " + name + " is " +
-                                             std::to_string(value) + ", the limit is " + std::to_string(most));
+                                             std::to_string(value) + ", the limit is " +
+                                             std::to_string(most));
     }
     if (value == most) ++world_.coverage().limits[name];
   };
   limit("rooms", c.rooms_live, l.rooms);
   limit("peers", c.peers, l.peers);
   limit("ops_in_flight", c.ops_in_flight, l.ops_in_flight);
-  limit("parked_grants_per_peer", c.parked, static_cast<std::uint64_t>(l.parked_grants_per_peer) * std::max<std::uint64_t>(1, c.peers));
-  limit("debts_per_peer", c.debts, static_cast<std::uint64_t>(l.debts_per_peer) * std::max<std::uint64_t>(1, c.peers));
+  limit("parked_grants_per_peer", c.parked,
+        static_cast<std::uint64_t>(l.parked_grants_per_peer) * std::max<std::uint64_t>(1, c.peers));
+  limit("debts_per_peer", c.debts,
+        static_cast<std::uint64_t>(l.debts_per_peer) * std::max<std::uint64_t>(1, c.peers));
   const std::uint64_t lent = c.pages_lent - c.pages_returned;
   const std::uint64_t known = users_.lent_items(node);
   if (lent > known) {
-    world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, node) + ": the engine holds " + std::to_string(lent) +
-                                           " items as lent, the user gave " + std::to_string(known));
+    world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, node) + ": the engine holds " +
+                                           std::to_string(lent) + " items as lent, the user gave " +
+                                           std::to_string(known));
   }
   if (c.pages_quarantined > lent) {
     world_.laws().broken(Law::kLedger, "more pages are quarantined than lent");
@@ -132,15 +148,17 @@ void Checkers::at_rest() {
     const Counters c = n.engine->counters();
     const auto zero = [&](const char* name, std::uint64_t value) {
       if (value == 0) return;
-      world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, n.index) + ": every room is closed and " + name +
-                                             " is " + std::to_string(value));
+      world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, n.index) +
+                                             ": every room is closed and " + name + " is " +
+                                             std::to_string(value));
     };
     zero("rooms_live", c.rooms_live);
     zero("pages_lent - pages_returned", c.pages_lent - c.pages_returned);
     zero("pages_quarantined", c.pages_quarantined);
     zero("ops_in_flight", c.ops_in_flight);
     const std::string wrong = users_.node_ledger(n.index);
-    if (!wrong.empty()) world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, n.index) + ": " + wrong);
+    if (!wrong.empty())
+      world_.laws().broken(Law::kLedger, name_of_node(world_.scenario().shape, n.index) + ": " + wrong);
   }
 }
 

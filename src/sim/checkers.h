@@ -1,6 +1,6 @@
-// The laws that are about rooms and books: what a status may say and when, that Success means the right content, that
-// pages add up, that tables stay within their limits. (Stranger writes are caught by the mover itself.)
-// Thread rule: the world's thread.
+// The laws that are about rooms and books: what a status may say and when, that Success means the right
+// content, that pages add up, that tables stay within their limits. (Stranger writes are caught by the mover
+// itself.) Thread rule: the world's thread.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,8 @@ std::string name_of_node(const ClusterShape& shape, std::uint32_t node) {
 
 Geometry geometry_of(const ClusterShape& shape, const NodePlace& p) {
   Geometry g;
-  g.slots = {static_cast<std::uint32_t>(p.layers.size()), p.holds_aux ? 1U : 0U, p.holds_aux && shape.states > 0 ? 1U : 0U};
+  g.slots = {static_cast<std::uint32_t>(p.layers.size()), p.holds_aux ? 1U : 0U,
+             p.holds_aux && shape.states > 0 ? 1U : 0U};
   g.items = {shape.pages, shape.aux, shape.states};
   return g;
 }
@@ -59,7 +60,8 @@ Layout layout_of(const ClusterShape& shape, const NodePlace& p) {
   Component kv = component("kv", ComponentKind::kAttention, Space::kPages, shape.pages);
   add_layers(kv, p.layers);
   l.components.push_back(std::move(kv));
-  const std::vector<std::uint32_t> one = p.holds_aux ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{};
+  const std::vector<std::uint32_t> one =
+      p.holds_aux ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{};
   if (shape.aux > 0) {
     Component aux = component("aux", ComponentKind::kAux, Space::kAux, shape.aux);
     add_layers(aux, one);

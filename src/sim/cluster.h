@@ -1,5 +1,5 @@
-// The shape of a simulated cluster: instances, ranks, layers, mover; and what each process is configured with.
-// Values; no thread rule.
+// The shape of a simulated cluster: instances, ranks, layers, mover; and what each process is configured
+// with. Values; no thread rule.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace kvferry::sim {
 
-// `prefill` x `prefill_ranks` sender processes (the ranks of an instance are pipeline stages: each holds its layers),
-// `decode` x `decode_ranks` receiver processes (split: pipeline stages; else every rank holds every layer).
+// `prefill` x `prefill_ranks` sender processes (the ranks of an instance are pipeline stages: each holds its
+// layers), `decode` x `decode_ranks` receiver processes (split: pipeline stages; else every rank holds every
+// layer).
 struct ClusterShape {
   std::string name = "1x1";
   std::uint32_t prefill = 1, decode = 1;

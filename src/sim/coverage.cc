@@ -11,7 +11,8 @@ void add(A& to, const A& from) {
 // Messages of this version that nobody sends yet: seams for later work.
 std::string excuse_of_message(std::size_t kind) {
   const auto is = [&](const wire::Body& b) { return b.index() == kind; };
-  if (is(wire::Stall{}) || is(wire::Resend{}) || is(wire::Regions{})) return "a seam of this version: nobody sends it yet";
+  if (is(wire::Stall{}) || is(wire::Resend{}) || is(wire::Regions{}))
+    return "a seam of this version: nobody sends it yet";
   return "";
 }
 
@@ -51,7 +52,8 @@ std::vector<CoverageRow> rows_of(const Coverage& c) {
     for (std::size_t e = 0; e < core::kLegEvents; ++e) {
       const core::LegRow& row = core::kLegTable[s][e];
       if (row.cell == core::Cell::kLocalBug) continue;  // must never be hit: law S3 catches it
-      rows.push_back({std::string("leg ") + core::kLegStateNames[s] + " x " + core::kLegEventNames[e], c.legs[s][e], ""});
+      rows.push_back({std::string("leg ") + core::kLegStateNames[s] + " x " + core::kLegEventNames[e],
+                      c.legs[s][e], ""});
     }
   }
   for (const auto& [name, hits] : c.limits) rows.push_back({"limit " + name, hits, ""});

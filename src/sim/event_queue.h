@@ -1,5 +1,5 @@
-// The world's future: a heap of small events in virtual time; equal times keep the order in which they were planned.
-// Thread rule: one thread.
+// The world's future: a heap of small events in virtual time; equal times keep the order in which they were
+// planned. Thread rule: one thread.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,9 @@ class EventQueue {
   }
 
  private:
-  static bool later(const SimEvent& x, const SimEvent& y) { return x.at != y.at ? x.at > y.at : x.order > y.order; }
+  static bool later(const SimEvent& x, const SimEvent& y) {
+    return x.at != y.at ? x.at > y.at : x.order > y.order;
+  }
   std::vector<SimEvent> heap_;
   std::uint64_t next_ = 0;
 };

@@ -36,7 +36,8 @@ EngineId EngineTable::intern(Slot slot) {
 
 const EngineStep& EngineTable::remember(Key key, Slot slot, core::Outputs outputs) {
   for (const core::Output& o : outputs) {
-    if (const auto* lend = std::get_if<core::out::Lend>(&o)) slot.loans = std::max(slot.loans, lend->loan.serial);
+    if (const auto* lend = std::get_if<core::out::Lend>(&o))
+      slot.loans = std::max(slot.loans, lend->loan.serial);
   }
   EngineStep step;
   step.after = intern(std::move(slot));
@@ -105,7 +106,8 @@ FrameId EngineTable::frame(std::uint32_t from, std::uint32_t to, const wire::Mes
   put(print, from);
   put(print, to);
   print.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto [it, fresh] = frame_by_print_.try_emplace(fingerprint_of(print), static_cast<FrameId>(frames_.size()));
+  const auto [it, fresh] =
+      frame_by_print_.try_emplace(fingerprint_of(print), static_cast<FrameId>(frames_.size()));
   if (fresh) {
     auto decoded = wire::decode(bytes);
     KVF_CHECK(decoded.has_value(), "the codec does not read its own frame");

@@ -1,6 +1,7 @@
-// Engine values, each kept once: a state of the explorer names engines by number, and a step that was taken before is
-// looked up instead of taken again. Equal means: equal canonical bytes and equal loan numbers handed out so far (those
-// are seen by others; operation numbers are not, and are above all that are in flight in either of two equal engines). Thread rule: one thread.
+// Engine values, each kept once: a state of the explorer names engines by number, and a step that was taken
+// before is looked up instead of taken again. Equal means: equal canonical bytes and equal loan numbers
+// handed out so far (those are seen by others; operation numbers are not, and are above all that are in
+// flight in either of two equal engines). Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct FingerprintHash {
 using EngineId = std::uint32_t;
 using FrameId = std::uint32_t;
 
-// A frame as a set of sent messages knows it: who to whom, and the bytes. Kept once; decoded by the real codec.
+// A frame as a set of sent messages knows it: who to whom, and the bytes. Kept once; decoded by the real
+// codec.
 struct KnownFrame {
   std::uint32_t from = 0, to = 0;  // nodes
   wire::Message message;
@@ -70,7 +72,9 @@ class EngineTable {
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
-    std::size_t operator()(const Key& k) const { return static_cast<std::size_t>((k.input ^ k.id) * 0x9e3779b97f4a7c15ULL); }
+    std::size_t operator()(const Key& k) const {
+      return static_cast<std::size_t>((k.input ^ k.id) * 0x9e3779b97f4a7c15ULL);
+    }
   };
 
   EngineId intern(Slot);

@@ -109,7 +109,8 @@ bool ExploreModel::owed(const ExploreState& s, FrameId f) {
   if (std::holds_alternative<wire::Hello>(frame.message.body)) return true;
   for (const core::out::Send& send : engines_.owed(s.nodes[frame.from].engine)) {
     std::size_t link = 0, side = 0;
-    if (!find_link(s, frame.from, send.link, link, side) || s.links[link].node[1 - side] != frame.to) continue;
+    if (!find_link(s, frame.from, send.link, link, side) || s.links[link].node[1 - side] != frame.to)
+      continue;
     if (engines_.frame(frame.from, frame.to, send.message) == f) return true;
   }
   return false;
@@ -162,12 +163,14 @@ void ExploreModel::user_moves(const ExploreState& s, std::vector<ExploreMove>& o
   }
 }
 
-void ExploreModel::room_moves(const ExploreState& s, std::uint32_t n, std::uint32_t u, std::vector<ExploreMove>& out) const {
+void ExploreModel::room_moves(const ExploreState& s, std::uint32_t n, std::uint32_t u,
+                              std::vector<ExploreMove>& out) const {
   const ExploreUser& user = s.nodes[n].users[u];
   const ExploreRoom& room = room_of(n, u);
   if (user.gone || user.closed) return;
   if (!user.opened) {
-    const bool ready = u == 0 || (room.after_last ? s.nodes[n].users[u - 1].closed : s.nodes[n].users[u - 1].opened) ||
+    const bool ready = u == 0 ||
+                       (room.after_last ? s.nodes[n].users[u - 1].closed : s.nodes[n].users[u - 1].opened) ||
                        s.nodes[n].users[u - 1].gone;
     if (ready) out.push_back({Kind::kOpen, n, u, true});
     return;
@@ -181,12 +184,14 @@ void ExploreModel::room_moves(const ExploreState& s, std::uint32_t n, std::uint3
   };
   if (places_[n].role == Role::kReceiver) {
     const bool free = room.steals || std::all_of(room.pages.begin(), room.pages.end(), own);
-    if (!user.granted && user.shown >= Poll::kWaitingForInput && free) out.push_back({Kind::kGrant, n, u, true});
+    if (!user.granted && user.shown >= Poll::kWaitingForInput && free)
+      out.push_back({Kind::kGrant, n, u, true});
     if (user.granted && room.event && !user.fired) out.push_back({Kind::kFired, n, u, true});
     return;
   }
   const auto chunks = std::max<std::size_t>(1, room.pages.size());
-  if (user.pushed < chunks && (room.pages.empty() || own(room.pages[user.pushed]))) out.push_back({Kind::kPush, n, u, true});
+  if (user.pushed < chunks && (room.pages.empty() || own(room.pages[user.pushed])))
+    out.push_back({Kind::kPush, n, u, true});
   if (user.pushed > 0 && room.event && !user.fired) out.push_back({Kind::kFired, n, u, true});
 }
 
@@ -204,7 +209,8 @@ void ExploreModel::fault_moves(const ExploreState& s, std::vector<ExploreMove>& 
   }
 }
 
-ExploreState ExploreModel::apply(const ExploreState& from, const ExploreMove& move, bool answered, Laws& laws) {
+ExploreState ExploreModel::apply(const ExploreState& from, const ExploreMove& move, bool answered,
+                                 Laws& laws) {
   ExploreStep step(*this, from, laws);
   step.take(move, answered);
   return step.finish();
@@ -217,8 +223,8 @@ Fingerprint ExploreModel::print(const ExploreState& s) const {
     put(b, n.engine * 2 + (n.up ? 1U : 0U));
     put(b, n.life);
     for (const ExploreUser& u : n.users) {
-      put(b, static_cast<std::uint16_t>(u.opened + u.granted * 2 + u.fired * 4 + u.failing * 8 + u.terminal * 16 +
-                                        u.closed * 32 + u.gone * 64 + u.complete * 128));
+      put(b, static_cast<std::uint16_t>(u.opened + u.granted * 2 + u.fired * 4 + u.failing * 8 +
+                                        u.terminal * 16 + u.closed * 32 + u.gone * 64 + u.complete * 128));
       put(b, u.pushed);
       put(b, u.returned);
       put(b, u.shown);
@@ -283,8 +289,8 @@ std::uint32_t ExploreModel::cause_number(const Error& e) {
   return static_cast<std::uint32_t>(causes_.size() - 1);
 }
 
-bool ExploreModel::content_complete(const SimTransport& mover, std::uint32_t node, LifeIndex life, std::uint32_t user,
-                                    const std::vector<std::uint32_t>& layers) const {
+bool ExploreModel::content_complete(const SimTransport& mover, std::uint32_t node, LifeIndex life,
+                                    std::uint32_t user, const std::vector<std::uint32_t>& layers) const {
   const ExploreRoom& room = room_of(node, user);
   const Memory& m = mover.memory(life);
   for (std::uint32_t slot = 0; slot < places_[node].layers.size(); ++slot) {
@@ -293,7 +299,9 @@ bool ExploreModel::content_complete(const SimTransport& mover, std::uint32_t nod
     std::uint32_t writer = 0;
     for (std::uint32_t k = 0; k < room.pages.size(); ++k) {
       const Tag32& t = m.cell(Space::kPages, slot, room.pages[k]);
-      if (t.content != content_of(prompt_of(room), Space::kPages, layer, k) || (writer != 0 && writer != t.writer)) return false;
+      if (t.content != content_of(prompt_of(room), Space::kPages, layer, k) ||
+          (writer != 0 && writer != t.writer))
+        return false;
       writer = t.writer;
     }
   }
@@ -314,18 +322,21 @@ std::string ExploreModel::text(const ExploreState& s, const ExploreMove& m) {
     case Kind::kTimer: return node(m.a) + ": deadline " + engines_.timers(s.nodes[m.a].engine)[m.b].name;
     case Kind::kLand: return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kLand));
     case Kind::kArrive: return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kArrive));
-    case Kind::kComplete: return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kComplete));
+    case Kind::kComplete:
+      return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kComplete));
     case Kind::kFail: return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kFail));
     case Kind::kQuiesce: return text_of(s.mover->ops()[m.a], static_cast<std::uint32_t>(MoverStep::kQuiesce));
     case Kind::kPending: {
-      static constexpr std::array kWhat = {"learns that its link is down", "hears that its fence is done",
-                                           "hears that a loan is revoked", "hears that its regions are re-keyed",
-                                           "learns that a process ended"};
-      return "life " + std::to_string(s.pending[m.a].life) + " " + kWhat[static_cast<std::size_t>(s.pending[m.a].kind)];
+      static constexpr std::array kWhat = {
+          "learns that its link is down", "hears that its fence is done", "hears that a loan is revoked",
+          "hears that its regions are re-keyed", "learns that a process ended"};
+      return "life " + std::to_string(s.pending[m.a].life) + " " +
+             kWhat[static_cast<std::size_t>(s.pending[m.a].kind)];
     }
     case Kind::kOpen: return node(m.a) + " opens" + room();
     case Kind::kGrant: return node(m.a) + " grants" + room();
-    case Kind::kPush: return node(m.a) + " pushes chunk " + std::to_string(s.nodes[m.a].users[m.b].pushed) + " of" + room();
+    case Kind::kPush:
+      return node(m.a) + " pushes chunk " + std::to_string(s.nodes[m.a].users[m.b].pushed) + " of" + room();
     case Kind::kFired: return node(m.a) + ": the device event of" + room() + " fires";
     case Kind::kAbort: return node(m.a) + " aborts" + room();
     case Kind::kClose: return node(m.a) + " closes" + room();
@@ -342,8 +353,12 @@ std::string ExploreModel::show(const ExploreState& s) const {
     out += name_of_node(shape_.cluster, n) + (s.nodes[n].up ? "" : " (down)") + ":";
     for (std::uint32_t u = 0; u < s.nodes[n].users.size(); ++u) {
       const ExploreUser& user = s.nodes[n].users[u];
-      out += " room " + std::to_string(room_of(n, u).room) + "/" + std::to_string(room_of(n, u).attempt) + " ";
-      out += !user.opened ? "not opened" : user.gone ? "gone" : user.closed ? "closed" : kvferry::name_of(user.shown);
+      out +=
+          " room " + std::to_string(room_of(n, u).room) + "/" + std::to_string(room_of(n, u).attempt) + " ";
+      out += !user.opened  ? "not opened"
+             : user.gone   ? "gone"
+             : user.closed ? "closed"
+                           : kvferry::name_of(user.shown);
       if (user.failing) out += " (" + causes_[user.cause] + ")";
     }
     std::vector<core::TimerRef> timers;

@@ -46,7 +46,9 @@ std::string with(std::string base, MoverKind k) { return base + "-" + name_of(k)
 
 // One room, two chunks, one abort on either side, an operation that fails.
 ExploreShape one_room(MoverKind k) {
-  ExploreShape s = shape(with("1x1", k), "one room of two chunks, one abort of either side, one failed operation", cluster(1, 1, k));
+  ExploreShape s =
+      shape(with("1x1", k), "one room of two chunks, one abort of either side, one failed operation",
+            cluster(1, 1, k));
   s.programs = {Rooms{aborting(room(1, 1, {0, 1}))}, Rooms{aborting(room(1, 1, {0, 1}))}};
   s.aborts = 1;
   s.failures = 1;
@@ -56,16 +58,21 @@ ExploreShape one_room(MoverKind k) {
 
 // Two rooms at once under two grants; the second uses the page of the first as soon as it is back.
 ExploreShape two_rooms(MoverKind k) {
-  ExploreShape s = shape(with("1x1-two-rooms", k), "two rooms under two grants, the receiver lends the same page to both, one abort", cluster(1, 1, k));
-  s.programs = {Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})}, Rooms{aborting(room(1, 1, {0})), room(2, 1, {0})}};
+  ExploreShape s = shape(with("1x1-two-rooms", k),
+                         "two rooms under two grants, the receiver lends the same page to both, one abort",
+                         cluster(1, 1, k));
+  s.programs = {Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})},
+                Rooms{aborting(room(1, 1, {0})), room(2, 1, {0})}};
   s.aborts = 1;
   return s;
 }
 
 ExploreShape crash(MoverKind k, std::uint32_t who) {
-  ExploreShape s = shape(with(who == 0 ? "1x1-sender-crash" : "1x1-receiver-crash", k),
-                         "one room, a crash and a restart at the same address, then a second room", cluster(1, 1, k));
-  s.programs = {Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}, Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}};
+  ExploreShape s =
+      shape(with(who == 0 ? "1x1-sender-crash" : "1x1-receiver-crash", k),
+            "one room, a crash and a restart at the same address, then a second room", cluster(1, 1, k));
+  s.programs = {Rooms{room(1, 1, {0}), later(room(2, 1, {0}))},
+                Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}};
   s.crashes = 1;
   s.crashing = {who};
   s.fair_timers = {"grace", "handshake", "waiting", "bootstrap", "mute"};
@@ -74,16 +81,20 @@ ExploreShape crash(MoverKind k, std::uint32_t who) {
 }
 
 ExploreShape two_senders(MoverKind k) {
-  ExploreShape s = shape(with("2x1", k), "one room of two senders and a receiver, one abort of any rank", cluster(2, 1, k));
-  s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}};
+  ExploreShape s = shape(with("2x1", k), "one room of two senders and a receiver, one abort of any rank",
+                         cluster(2, 1, k));
+  s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))},
+                Rooms{aborting(room(1, 1, {0}))}};
   s.aborts = 1;
   s.one_cause = true;
   return s;
 }
 
 ExploreShape two_receivers(MoverKind k) {
-  ExploreShape s = shape(with("1x2", k), "one room of a sender and two receivers, one abort of any rank", cluster(1, 2, k));
-  s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}};
+  ExploreShape s = shape(with("1x2", k), "one room of a sender and two receivers, one abort of any rank",
+                         cluster(1, 2, k));
+  s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))},
+                Rooms{aborting(room(1, 1, {0}))}};
   s.aborts = 1;
   s.one_cause = true;
   return s;
@@ -91,7 +102,9 @@ ExploreShape two_receivers(MoverKind k) {
 
 ExploreShape empty_legs(std::uint32_t p, std::uint32_t d) {
   const MoverKind k = MoverKind::kLanded;
-  ExploreShape s = shape(p == 2 ? "2x1-empty" : "1x2-empty", "a room without a page: legs that have nothing to send still say so, one abort", cluster(p, d, k));
+  ExploreShape s = shape(p == 2 ? "2x1-empty" : "1x2-empty",
+                         "a room without a page: legs that have nothing to send still say so, one abort",
+                         cluster(p, d, k));
   for (Rooms& r : s.programs) r = Rooms{aborting(room(1, 1, {}))};
   s.aborts = 1;
   s.one_cause = true;
@@ -99,10 +112,13 @@ ExploreShape empty_legs(std::uint32_t p, std::uint32_t d) {
   return s;
 }
 
-// The same number again, with tags: each side has two attempts; the second may be opened before the first is over elsewhere.
+// The same number again, with tags: each side has two attempts; the second may be opened before the first is
+// over elsewhere.
 ExploreShape reuse(MoverKind k, bool tagged) {
-  ExploreShape s = shape(with(tagged ? "1x1-reuse" : "1x1-reuse-untagged", k), "a room number used twice by both sides, one abort", cluster(1, 1, k));
-  s.programs = {Rooms{aborting(room(1, 1, {0})), later(room(1, 2, {0}))}, Rooms{aborting(room(1, 1, {0})), later(room(1, 2, {0}))}};
+  ExploreShape s = shape(with(tagged ? "1x1-reuse" : "1x1-reuse-untagged", k),
+                         "a room number used twice by both sides, one abort", cluster(1, 1, k));
+  s.programs = {Rooms{aborting(room(1, 1, {0})), later(room(1, 2, {0}))},
+                Rooms{aborting(room(1, 1, {0})), later(room(1, 2, {0}))}};
   for (Rooms& program : s.programs) {
     for (ExploreRoom& r : program) r.tagged = tagged;
   }
@@ -113,16 +129,20 @@ ExploreShape reuse(MoverKind k, bool tagged) {
 
 // Numbers run through the smallest window: floors must slide it.
 ExploreShape window(MoverKind k) {
-  ExploreShape s = shape(with("1x1-window", k), "more grants than the receiver's window, one abort", cluster(1, 1, k));
+  ExploreShape s =
+      shape(with("1x1-window", k), "more grants than the receiver's window, one abort", cluster(1, 1, k));
   s.limits.grant_window = 1;
-  s.programs = {Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})}, Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})}};
+  s.programs = {Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})},
+                Rooms{aborting(room(1, 1, {0})), room(2, 1, {1})}};
   s.aborts = 1;
   s.pings = true;
   return s;
 }
 
 ExploreShape cut(MoverKind k) {
-  ExploreShape s = shape(with("1x1-link-cut", k), "one room, the control link is cut once; the same lives come back within the grace", cluster(1, 1, k));
+  ExploreShape s = shape(with("1x1-link-cut", k),
+                         "one room, the control link is cut once; the same lives come back within the grace",
+                         cluster(1, 1, k));
   s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}};
   s.aborts = 1;
   s.cuts = 1;
@@ -130,8 +150,11 @@ ExploreShape cut(MoverKind k) {
 }
 
 ExploreShape late_deadline(MoverKind k) {
-  ExploreShape s = shape(with("1x1-deadlines", k), "one room, one accusing deadline fires although the peer lives, then another room", cluster(1, 1, k));
-  s.programs = {Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}, Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}};
+  ExploreShape s = shape(with("1x1-deadlines", k),
+                         "one room, one accusing deadline fires although the peer lives, then another room",
+                         cluster(1, 1, k));
+  s.programs = {Rooms{room(1, 1, {0}), later(room(2, 1, {0}))},
+                Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}};
   s.timeouts = 1;
   s.timers = {"bootstrap", "waiting", "progress", "silence", "drain"};
   s.fair_timers = {"grace"};
@@ -139,7 +162,8 @@ ExploreShape late_deadline(MoverKind k) {
 }
 
 ExploreShape events(MoverKind k) {
-  ExploreShape s = shape(with("1x1-events", k), "grant and first chunk wait for device events, one abort", cluster(1, 1, k));
+  ExploreShape s = shape(with("1x1-events", k), "grant and first chunk wait for device events, one abort",
+                         cluster(1, 1, k));
   s.programs = {Rooms{aborting(room(1, 1, {0}))}, Rooms{aborting(room(1, 1, {0}))}};
   s.programs[0][0].event = s.programs[1][0].event = true;
   s.aborts = 1;
@@ -149,7 +173,8 @@ ExploreShape events(MoverKind k) {
 
 ExploreShape handshake() {
   const MoverKind k = MoverKind::kPlaced;
-  ExploreShape s = shape("1x1-handshake", "HELLOs are lost, late and repeated too; one room", cluster(1, 1, k));
+  ExploreShape s =
+      shape("1x1-handshake", "HELLOs are lost, late and repeated too; one room", cluster(1, 1, k));
   s.programs = {Rooms{room(1, 1, {0})}, Rooms{room(1, 1, {0})}};
   s.handshake = true;
   s.quick = true;
@@ -157,7 +182,8 @@ ExploreShape handshake() {
 }
 
 ExploreShape double_lend() {
-  ExploreShape s = shape("1x1-double-lend", "a user grants a page that is still lent: it is refused by name", cluster(1, 1, MoverKind::kLanded));
+  ExploreShape s = shape("1x1-double-lend", "a user grants a page that is still lent: it is refused by name",
+                         cluster(1, 1, MoverKind::kLanded));
   s.programs = {Rooms{room(1, 1, {0}), room(2, 1, {1})}, Rooms{aborting(room(1, 1, {0})), room(2, 1, {0})}};
   s.programs[1][1].steals = true;
   s.aborts = 1;
@@ -196,7 +222,8 @@ std::optional<ExploreShape> find_explore_shape(std::string_view name) {
 }
 
 std::string budget_of(const ExploreShape& s) {
-  std::string b = s.duplicates ? "loss, delay, reordering and repetition without bound" : "loss, delay and reordering without bound";
+  std::string b = s.duplicates ? "loss, delay, reordering and repetition without bound"
+                               : "loss, delay and reordering without bound";
   const auto add = [&](std::uint32_t n, const std::string& what) {
     if (n > 0) b += ", " + std::to_string(n) + " " + what;
   };

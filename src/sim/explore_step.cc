@@ -47,7 +47,8 @@ void ExploreStep::take(const ExploreMove& m, bool answered) {
     case Kind::kDeliver: return deliver(m.a, answered);
     case Kind::kTimer: {
       const auto& timers = m_.engines_.timers(s_.nodes[m.a].engine);
-      const bool budget = std::find(m_.shape_.timers.begin(), m_.shape_.timers.end(), timers[m.b].name) != m_.shape_.timers.end();
+      const bool budget = std::find(m_.shape_.timers.begin(), m_.shape_.timers.end(), timers[m.b].name) !=
+                          m_.shape_.timers.end();
       if (budget && !m.fair) ++s_.timeouts;
       const EngineStep& step = m_.engines_.fire(s_.nodes[m.a].engine, m.b);
       s_.nodes[m.a].engine = step.after;
@@ -93,7 +94,8 @@ void ExploreStep::deliver(FrameId f, bool answered) {
   if (!m_.shape_.duplicates) std::erase(s_.sent, f);
   said_.clear();
   const std::uint64_t key = (0x2ULL << 60) | (static_cast<std::uint64_t>(f) << 24) | at.value;
-  const EngineStep& step = m_.engines_.step(s_.nodes[frame.to].engine, core::in::Received{at, frame.message}, key);
+  const EngineStep& step =
+      m_.engines_.step(s_.nodes[frame.to].engine, core::in::Received{at, frame.message}, key);
   s_.nodes[frame.to].engine = step.after;
   act(frame.to, step.outputs);
   if (!answered) return;
@@ -138,14 +140,16 @@ void ExploreStep::act(std::uint32_t node, const core::Outputs& outputs) {
                    },
                    [&](const out::RekeyRegions& x) { add_pending({PKind::kRekey, life, x.generation, 0}); },
                    [&](const out::Trace& x) {
-                     if (std::string_view(x.what) == "leg bug") laws_.broken(Law::kStatus, "a leg event that the table calls impossible here");
+                     if (std::string_view(x.what) == "leg bug")
+                       laws_.broken(Law::kStatus, "a leg event that the table calls impossible here");
                    },
                },
                o);
   }
 }
 
-// ---- links ---------------------------------------------------------------------------------------------------------
+// ---- links
+// ---------------------------------------------------------------------------------------------------------
 
 void ExploreStep::send(std::uint32_t node, const core::out::Send& x) {
   std::size_t link = 0, side = 0;
@@ -207,7 +211,8 @@ void ExploreStep::forget_dead_links() {
   std::erase_if(s_.links, [](const ExploreLink& l) { return l.broken && !l.up[0] && !l.up[1]; });
 }
 
-// ---- mover and processes ----------------------------------------------------------------------------------------------
+// ---- mover and processes
+// ----------------------------------------------------------------------------------------------
 
 void ExploreStep::effects(Effects& list) {
   for (Effect& e : list) {
@@ -249,7 +254,9 @@ void ExploreStep::pending(const ExplorePending& p) {
       return feed(node, core::in::LinkDown{id, kReset});
     }
     case PKind::kFence: mover().finish_fence(p.life, PeerId{static_cast<std::uint32_t>(p.a)}, list); break;
-    case PKind::kRevoke: mover().finish_revoke(p.life, LoanId{static_cast<std::uint32_t>(p.a), p.b}, list); break;
+    case PKind::kRevoke:
+      mover().finish_revoke(p.life, LoanId{static_cast<std::uint32_t>(p.a), p.b}, list);
+      break;
     case PKind::kRekey: mover().finish_rekey(p.life, static_cast<std::uint32_t>(p.a), list); break;
     case PKind::kPeerDead:
       return feed(node, core::in::PeerDead{PeerId{static_cast<std::uint32_t>(p.a)}, "its process ended"});
@@ -264,7 +271,8 @@ void ExploreStep::crash(std::uint32_t node) {
     ExploreUser& user = n.users[u];
     if (!user.opened || user.closed) continue;
     const bool live = user.granted && !user.terminal;
-    user.complete = user.complete || (live && m_.content_complete(*s_.mover, node, n.life, u, m_.places_[node].layers));
+    user.complete =
+        user.complete || (live && m_.content_complete(*s_.mover, node, n.life, u, m_.places_[node].layers));
     user.gone = true;
   }
   for (ExploreLink& l : s_.links) {

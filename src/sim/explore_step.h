@@ -1,4 +1,5 @@
-// One application of a move: a copy of a state, changed until nothing follows at once. Thread rule: one thread.
+// One application of a move: a copy of a state, changed until nothing follows at once. Thread rule: one
+// thread.
 #pragma once
 
 #include <deque>

@@ -13,7 +13,8 @@ EventId event_of(std::uint32_t user) { return EventId{user + 1ULL}; }
 
 std::string ExploreStep::where(std::uint32_t node, std::uint32_t user) const {
   const ExploreRoom& r = m_.room_of(node, user);
-  return "room " + std::to_string(r.room) + "/" + std::to_string(r.attempt) + " of " + name_of_node(m_.shape_.cluster, node);
+  return "room " + std::to_string(r.room) + "/" + std::to_string(r.attempt) + " of " +
+         name_of_node(m_.shape_.cluster, node);
 }
 
 ExploreUser* ExploreStep::user_of(std::uint32_t node, Handle h) {
@@ -29,7 +30,12 @@ void ExploreStep::user_move(const ExploreMove& m) {
     case Kind::kFired: return fired(m.a, m.b);
     case Kind::kAbort: {
       ++s_.aborts;
-      const Error cause{Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "", "client went away from " + name_of_node(m_.shape_.cluster, m.a)};
+      const Error cause{Code::kAborted,
+                        Who::kLocal,
+                        Next::kNewRoom,
+                        0,
+                        "",
+                        "client went away from " + name_of_node(m_.shape_.cluster, m.a)};
       return feed(m.a, core::in::Abort{handle_of(m.b), cause});
     }
     case Kind::kClose: return feed(m.a, core::in::Close{handle_of(m.b)});
@@ -121,7 +127,8 @@ void ExploreStep::returned(std::uint32_t node, Handle h, std::uint32_t chunk) {
   if (u == nullptr) return;
   const std::uint32_t bit = 1U << chunk;
   if ((u->returned & bit) != 0 || chunk >= u->pushed) {
-    return laws_.broken(Law::kLedger, where(node, h.slot) + ": a chunk is returned twice or was never pushed");
+    return laws_.broken(Law::kLedger,
+                        where(node, h.slot) + ": a chunk is returned twice or was never pushed");
   }
   u->returned = static_cast<std::uint8_t>(u->returned | bit);
   const ExploreRoom& r = m_.room_of(node, h.slot);
@@ -146,10 +153,13 @@ void ExploreStep::publish(std::uint32_t node, Handle h, Poll poll) {
   if (u == nullptr) return laws_.broken(Law::kStatus, "a status of a handle that nobody has");
   const bool ended = u->terminal || u->shown == Poll::kFailed || u->shown == Poll::kSuccess;
   if (ended || (poll != Poll::kFailed && poll < u->shown)) {
-    laws_.broken(Law::kStatus, where(node, h.slot) + " goes from " + name_of(u->shown) + " to " + name_of(poll));
+    laws_.broken(Law::kStatus,
+                 where(node, h.slot) + " goes from " + name_of(u->shown) + " to " + name_of(poll));
   }
-  if (poll == Poll::kFailed && !u->failing) laws_.broken(Law::kStatus, where(node, h.slot) + " is Failed without a cause");
-  if (poll == Poll::kSuccess && u->failing) laws_.broken(Law::kStatus, where(node, h.slot) + " was failing and is Success");
+  if (poll == Poll::kFailed && !u->failing)
+    laws_.broken(Law::kStatus, where(node, h.slot) + " is Failed without a cause");
+  if (poll == Poll::kSuccess && u->failing)
+    laws_.broken(Law::kStatus, where(node, h.slot) + " was failing and is Success");
   u->shown = poll;
   if (poll != Poll::kSuccess && poll != Poll::kFailed) return;
   const bool receiver = m_.places_[node].role == Role::kReceiver;
@@ -165,14 +175,16 @@ void ExploreStep::publish(std::uint32_t node, Handle h, Poll poll) {
   }
   if (receiver) return take_back(node, h.slot);
   for (std::uint32_t k = 0; k < u->pushed; ++k) {
-    if ((u->returned & (1U << k)) == 0) laws_.broken(Law::kLedger, where(node, h.slot) + " ended and keeps a source chunk");
+    if ((u->returned & (1U << k)) == 0)
+      laws_.broken(Law::kLedger, where(node, h.slot) + " ended and keeps a source chunk");
   }
 }
 
 void ExploreStep::receiver_success(std::uint32_t node, std::uint32_t user) {
   const ExploreUser& u = s_.nodes[node].users[user];
   if (!u.granted || !u.complete) {
-    laws_.broken(Law::kWrongContent, where(node, user) + " is Success and its pages do not hold what was sent");
+    laws_.broken(Law::kWrongContent,
+                 where(node, user) + " is Success and its pages do not hold what was sent");
   }
   // A room without pages is only Success when its senders have said their last chunk.
   const ClusterShape& c = m_.shape_.cluster;
@@ -180,10 +192,13 @@ void ExploreStep::receiver_success(std::uint32_t node, std::uint32_t user) {
     bool said = false;
     for (std::uint32_t k = 0; k < s_.nodes[s].users.size(); ++k) {
       const ExploreRoom& theirs = m_.room_of(s, k);
-      const bool same = theirs.room == m_.room_of(node, user).room && ExploreModel::prompt_of(theirs) == ExploreModel::prompt_of(m_.room_of(node, user));
+      const bool same = theirs.room == m_.room_of(node, user).room &&
+                        ExploreModel::prompt_of(theirs) == ExploreModel::prompt_of(m_.room_of(node, user));
       said = said || (same && s_.nodes[s].users[k].pushed >= std::max<std::size_t>(1, theirs.pages.size()));
     }
-    if (!said) laws_.broken(Law::kWrongContent, where(node, user) + " is Success before " + name_of_node(c, s) + " said its last chunk");
+    if (!said)
+      laws_.broken(Law::kWrongContent,
+                   where(node, user) + " is Success before " + name_of_node(c, s) + " said its last chunk");
   }
 }
 
@@ -195,12 +210,16 @@ void ExploreStep::sender_success(std::uint32_t node, std::uint32_t user) {
     for (std::uint32_t k = 0; k < s_.nodes[r].users.size(); ++k) {
       const ExploreRoom& theirs = m_.room_of(r, k);
       const ExploreUser& u = s_.nodes[r].users[k];
-      if (theirs.room != mine.room || ExploreModel::prompt_of(theirs) != ExploreModel::prompt_of(mine) || !u.granted) continue;
+      if (theirs.room != mine.room || ExploreModel::prompt_of(theirs) != ExploreModel::prompt_of(mine) ||
+          !u.granted)
+        continue;
       const bool live = !u.terminal && !u.gone;
       good = good || u.complete ||
              (live && m_.content_complete(mover(), r, s_.nodes[r].life, k, m_.places_[node].layers));
     }
-    if (!good) laws_.broken(Law::kWrongContent, where(node, user) + " is Success, but " + name_of_node(c, r) + " never had all of it");
+    if (!good)
+      laws_.broken(Law::kWrongContent,
+                   where(node, user) + " is Success, but " + name_of_node(c, r) + " never had all of it");
   }
 }
 
@@ -208,16 +227,20 @@ void ExploreStep::failing(std::uint32_t node, Handle h, const Error& cause) {
   ExploreUser* u = user_of(node, h);
   if (u == nullptr) return;
   const std::uint32_t number = m_.cause_number(cause);
-  if (u->failing && u->cause != number) laws_.broken(Law::kCause, where(node, h.slot) + ": its first cause was replaced");
+  if (u->failing && u->cause != number)
+    laws_.broken(Law::kCause, where(node, h.slot) + ": its first cause was replaced");
   u->failing = true;
   u->cause = number;
-  if (cause.ok() || cause.why.empty()) laws_.broken(Law::kCause, where(node, h.slot) + " fails without saying why");
+  if (cause.ok() || cause.why.empty())
+    laws_.broken(Law::kCause, where(node, h.slot) + " fails without saying why");
   if (m_.clean(s_) && m_.shape_.succeeds && !m_.room_of(node, h.slot).steals) {
     laws_.broken(Law::kLiveness, where(node, h.slot) + " fails although nothing went wrong: " + cause.line());
   }
-  const bool one = m_.shape_.one_cause && s_.aborts == 1 && s_.crashes + s_.failures + s_.cuts + s_.timeouts == 0;
+  const bool one =
+      m_.shape_.one_cause && s_.aborts == 1 && s_.crashes + s_.failures + s_.cuts + s_.timeouts == 0;
   if (one && cause.why.find("client went away") == std::string::npos) {
-    laws_.broken(Law::kCause, where(node, h.slot) + " does not name the abort that was the only fault: " + cause.line());
+    laws_.broken(Law::kCause,
+                 where(node, h.slot) + " does not name the abort that was the only fault: " + cause.line());
   }
 }
 

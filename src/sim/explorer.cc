@@ -10,7 +10,8 @@ namespace kvferry::sim {
 namespace {
 
 constexpr std::uint32_t kNone = ~0U;
-constexpr std::size_t kKeptStates = 200'000;  // of the frontier, as values; the rest is replayed from its path
+constexpr std::size_t kKeptStates =
+    200'000;  // of the frontier, as values; the rest is replayed from its path
 
 // Fingerprint -> number of the state; open addressing.
 class Visited {
@@ -130,7 +131,8 @@ class Search {
     for (std::size_t k = path.size(); k-- > 0;) {
       const Parent& p = parents_[path[k]];
       model_.moves(s, moves);
-      if (steps != nullptr) steps->push_back(model_.text(s, moves[p.move]) + (p.answered ? " and is answered" : ""));
+      if (steps != nullptr)
+        steps->push_back(model_.text(s, moves[p.move]) + (p.answered ? " and is answered" : ""));
       Laws ignored;
       s = model_.apply(s, moves[p.move], p.answered, ignored);
     }
@@ -179,7 +181,8 @@ class Search {
     Counterexample c;
     c.law = name_of(Law::kLiveness);
     replay(state, &c.steps);
-    c.text = std::to_string(count) + " of " + std::to_string(parents_.size()) + " states cannot end without luck";
+    c.text =
+        std::to_string(count) + " of " + std::to_string(parents_.size()) + " states cannot end without luck";
     std::sort(fair_.begin(), fair_.end());
     std::uint32_t x = state;
     std::vector<bool> seen(parents_.size(), false);
@@ -212,7 +215,8 @@ class Search {
       for (const bool answered : {true, false}) {
         Laws ignored;
         bool fresh = false;
-        const ExploreState next = model_.apply(s, m, answered && m.kind == ExploreMove::Kind::kDeliver, ignored);
+        const ExploreState next =
+            model_.apply(s, m, answered && m.kind == ExploreMove::Kind::kDeliver, ignored);
         if (m.fair && visited_.add(model_.print(next), kNone - 1, fresh) == to) return model_.text(s, m);
       }
     }
@@ -233,6 +237,8 @@ class Search {
 
 }  // namespace
 
-ExploreResult explore(const ExploreShape& shape, const ExploreOptions& options) { return Search(shape, options).run(); }
+ExploreResult explore(const ExploreShape& shape, const ExploreOptions& options) {
+  return Search(shape, options).run();
+}
 
 }  // namespace kvferry::sim

@@ -1,6 +1,6 @@
-// Exhaustive search over one named shape: every order of everything, states kept as fingerprints with parents, paths
-// replayed for people. Safety on every state; liveness: from every state a closed state can be reached by moves that need
-// no luck. Thread rule: one thread.
+// Exhaustive search over one named shape: every order of everything, states kept as fingerprints with
+// parents, paths replayed for people. Safety on every state; liveness: from every state a closed state can be
+// reached by moves that need no luck. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct ExploreOptions {
 
 struct Counterexample {
   std::string law, text;
-  std::vector<std::string> steps;      // shortest path to it
-  std::vector<std::string> after;      // liveness: where the fair moves lead, and the end that is no end
+  std::vector<std::string> steps;  // shortest path to it
+  std::vector<std::string> after;  // liveness: where the fair moves lead, and the end that is no end
 };
 
 struct ExploreResult {
   std::string shape, budget;
   std::uint64_t states = 0, edges = 0, engines = 0, frames = 0;
-  std::uint64_t ends = 0;              // closed states
+  std::uint64_t ends = 0;  // closed states
   std::uint64_t depth = 0;
   double seconds = 0;
-  bool closed = false;                 // every reachable state was seen
+  bool closed = false;  // every reachable state was seen
   std::optional<Counterexample> broken;
 };
 

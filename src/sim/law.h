@@ -15,7 +15,7 @@ enum class Law : unsigned char {
   kLimits,          // S6: every table stays within its limit
   kTrace,           // S7: the same seed gives the same trace
   kCause,           // S8: one cause per room, known to every rank
-  kTime,            // S9: no room outlives its named deadlines, none is judged by a deadline that does not apply
+  kTime,  // S9: no room outlives its named deadlines, none is judged by a deadline that does not apply
 };
 
 const char* name_of(Law) noexcept;  // "S1 stranger write", ...

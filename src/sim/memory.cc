@@ -28,8 +28,10 @@ void Memory::canonical(std::string& bytes) const {
   }
 }
 
-std::uint32_t content_of(std::uint32_t prompt, Space space, std::uint32_t layer, std::uint32_t block) noexcept {
-  const std::uint64_t where = (static_cast<std::uint64_t>(space) << 56) | (static_cast<std::uint64_t>(layer) << 32) | block;
+std::uint32_t content_of(std::uint32_t prompt, Space space, std::uint32_t layer,
+                         std::uint32_t block) noexcept {
+  const std::uint64_t where =
+      (static_cast<std::uint64_t>(space) << 56) | (static_cast<std::uint64_t>(layer) << 32) | block;
   return static_cast<std::uint32_t>(mix64(mix64(prompt) ^ where)) | 1U;
 }
 

@@ -1,5 +1,5 @@
-// Shadow memory of one process: a small tag instead of the bytes of one item of one layer, and the ledger of who may
-// touch which item. A copyable value; no thread rule.
+// Shadow memory of one process: a small tag instead of the bytes of one item of one layer, and the ledger of
+// who may touch which item. A copyable value; no thread rule.
 #pragma once
 
 #include <array>
@@ -30,7 +30,9 @@ class Memory {
   explicit Memory(const Geometry& g);
 
   const Geometry& geometry() const { return geometry_; }
-  const Tag32& cell(Space s, std::uint32_t slot, std::uint32_t item) const { return cells_[at(s)][index(s, slot, item)]; }
+  const Tag32& cell(Space s, std::uint32_t slot, std::uint32_t item) const {
+    return cells_[at(s)][index(s, slot, item)];
+  }
   Tag32& cell(Space s, std::uint32_t slot, std::uint32_t item) { return cells_[at(s)][index(s, slot, item)]; }
   bool valid(Space s, std::uint32_t slot, std::uint32_t item) const {
     return slot < geometry_.slots[at(s)] && item < geometry_.items[at(s)];

@@ -17,7 +17,9 @@ SimEvent event(SimEvent::Kind kind, std::uint32_t a, std::uint32_t b = 0) {
   return e;
 }
 
-Error link_error(const char* why) { return Error{Code::kTransport, Who::kTransport, Next::kRetry, 104, "sim link", why}; }
+Error link_error(const char* why) {
+  return Error{Code::kTransport, Who::kTransport, Next::kRetry, 104, "sim link", why};
+}
 }  // namespace
 
 Net::Net(World& world) : world_(world), nodes_(world.scenario().shape.nodes()) {

@@ -1,5 +1,5 @@
-// The control network: links, frames (real codec) and their faults. Every frame is encoded when it is sent and decoded
-// when it arrives. Thread rule: the world's thread.
+// The control network: links, frames (real codec) and their faults. Every frame is encoded when it is sent
+// and decoded when it arrives. Thread rule: the world's thread.
 #pragma once
 
 #include <array>
@@ -30,7 +30,9 @@ class Net {
   void on_up(std::uint32_t link, std::uint32_t side);
   void on_down(std::uint32_t link, std::uint32_t side);
   std::uint32_t node_of_frame(std::uint32_t slot) const { return frames_[slot].to_node; }
-  std::uint32_t node_of_link(std::uint32_t link, std::uint32_t side) const { return links_[link].ends[side].node; }
+  std::uint32_t node_of_link(std::uint32_t link, std::uint32_t side) const {
+    return links_[link].ends[side].node;
+  }
 
   // Faults of the moment.
   void birth(std::uint32_t node);               // a new life: no links yet
@@ -76,7 +78,8 @@ class Net {
   std::vector<Link> links_;
   std::vector<Frame> frames_;
   std::vector<std::uint32_t> free_frames_;
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> by_id_;  // [node][LinkId - 1] -> (link, side)
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>
+      by_id_;  // [node][LinkId - 1] -> (link, side)
   std::vector<TimePoint> cut_until_;                                         // [a * nodes + b]
   std::uint32_t nodes_;
 };

@@ -7,7 +7,8 @@
 namespace kvferry::sim {
 namespace {
 
-ClusterShape shaped(const char* name, std::uint32_t p, std::uint32_t d, std::uint32_t pr, std::uint32_t dr, bool split) {
+ClusterShape shaped(const char* name, std::uint32_t p, std::uint32_t d, std::uint32_t pr, std::uint32_t dr,
+                    bool split) {
   ClusterShape s;
   s.name = name;
   s.prefill = p;
@@ -20,12 +21,12 @@ ClusterShape shaped(const char* name, std::uint32_t p, std::uint32_t d, std::uin
 }
 
 std::vector<ClusterShape> all_shapes() {
-  return {
-      shaped("1x1", 1, 1, 1, 1, false),    shaped("2x1", 1, 1, 2, 1, false),   shaped("1x2", 1, 1, 1, 2, false),
-      shaped("1x2pp", 1, 1, 1, 2, true),   shaped("2x2", 1, 1, 2, 2, false),   shaped("2x2pp", 1, 1, 2, 2, true),
-      shaped("3x3pp", 1, 1, 3, 3, true),   shaped("2p2d", 2, 2, 1, 1, false),  shaped("3p3d", 3, 3, 1, 1, false),
-      shaped("2p2d-2x2", 2, 2, 2, 2, true), shaped("3p1d-2x1", 3, 1, 2, 1, false),
-      shaped("1p3d-1x2", 1, 3, 1, 2, false)};
+  return {shaped("1x1", 1, 1, 1, 1, false),      shaped("2x1", 1, 1, 2, 1, false),
+          shaped("1x2", 1, 1, 1, 2, false),      shaped("1x2pp", 1, 1, 1, 2, true),
+          shaped("2x2", 1, 1, 2, 2, false),      shaped("2x2pp", 1, 1, 2, 2, true),
+          shaped("3x3pp", 1, 1, 3, 3, true),     shaped("2p2d", 2, 2, 1, 1, false),
+          shaped("3p3d", 3, 3, 1, 1, false),     shaped("2p2d-2x2", 2, 2, 2, 2, true),
+          shaped("3p1d-2x1", 3, 1, 2, 1, false), shaped("1p3d-1x2", 1, 3, 1, 2, false)};
 }
 
 Error usage(std::string_view value) {
@@ -33,8 +34,13 @@ Error usage(std::string_view value) {
   for (const std::string& n : shape_names()) known += (known.empty() ? "" : ", ") + n;
   std::string movers;
   for (const MoverKind k : kMoverKinds) movers += std::string(movers.empty() ? "" : ", ") + name_of(k);
-  return Error{Code::kUsage, Who::kConfig, Next::kAfterFix, 0, "--shape \"" + std::string(value) + "\"",
-               "not a shape; say SHAPE, SHAPE:MOVER or :MOVER with a shape of " + known + " and a mover of " + movers};
+  return Error{
+      Code::kUsage,
+      Who::kConfig,
+      Next::kAfterFix,
+      0,
+      "--shape \"" + std::string(value) + "\"",
+      "not a shape; say SHAPE, SHAPE:MOVER or :MOVER with a shape of " + known + " and a mover of " + movers};
 }
 
 // Limits small enough that back-pressure is the rule. Each is drawn by itself.

@@ -7,7 +7,8 @@ namespace kvferry::sim {
 namespace {
 
 std::uint32_t slot_of(const Plane& plane, Space space) {
-  return static_cast<std::uint32_t>(plane.base / kPlaneBytes) - static_cast<std::uint32_t>(space) * kSlotsPerSpace;
+  return static_cast<std::uint32_t>(plane.base / kPlaneBytes) -
+         static_cast<std::uint32_t>(space) * kSlotsPerSpace;
 }
 
 bool covers(const PageRuns& runs, std::uint32_t item) {
@@ -92,7 +93,8 @@ void SimTransport::lend(LifeIndex at, const core::out::Lend& lend, Laws& laws) {
         const auto space = static_cast<Space>(s);
         const std::uint32_t have =
             lend.access == Access::kWrite ? life.memory.lending(space, i) : life.memory.held(space, i);
-        if (have == 0) laws.broken(Law::kStrangerWrite, "item " + std::to_string(i) + " is lent without being given");
+        if (have == 0)
+          laws.broken(Law::kStrangerWrite, "item " + std::to_string(i) + " is lent without being given");
         if (lend.access == Access::kWrite) {
           if (loan.lending != 0 && loan.lending != have) {
             laws.broken(Law::kStrangerWrite, "item " + std::to_string(i) + " of another grant is lent");
@@ -103,15 +105,17 @@ void SimTransport::lend(LifeIndex at, const core::out::Lend& lend, Laws& laws) {
     }
   }
   auto& loans = life.loans;
-  const auto where = std::upper_bound(loans.begin(), loans.end(), loan.id.serial,
-                                      [](std::uint64_t serial, const LoanRecord& l) { return serial < l.id.serial; });
+  const auto where =
+      std::upper_bound(loans.begin(), loans.end(), loan.id.serial,
+                       [](std::uint64_t serial, const LoanRecord& l) { return serial < l.id.serial; });
   loans.insert(where, std::move(loan));
 }
 
 const SimTransport::LoanRecord* SimTransport::find_loan(LifeIndex at, LoanId id) const {
   const auto& loans = lives_[at].loans;
-  const auto it = std::lower_bound(loans.begin(), loans.end(), id.serial,
-                                   [](const LoanRecord& l, std::uint64_t serial) { return l.id.serial < serial; });
+  const auto it =
+      std::lower_bound(loans.begin(), loans.end(), id.serial,
+                       [](const LoanRecord& l, std::uint64_t serial) { return l.id.serial < serial; });
   return it != loans.end() && it->id == id ? &*it : nullptr;
 }
 
@@ -148,7 +152,8 @@ std::uint32_t& SimTransport::path(LifeIndex a, LifeIndex b) {
   return paths_.back()[2];
 }
 
-OpIndex SimTransport::post(LifeIndex at, const core::out::Post& post, const core::PairPlan& plan, Laws& laws) {
+OpIndex SimTransport::post(LifeIndex at, const core::out::Post& post, const core::PairPlan& plan,
+                           Laws& laws) {
   if (free_ops_.empty()) {
     free_ops_.push_back(static_cast<OpIndex>(ops_.size()));
     ops_.emplace_back();
@@ -206,14 +211,17 @@ void SimTransport::check_post(const SimOp& op, const LoanRecord* loan, Laws& law
   for (const Piece& p : op.pieces) {
     if (op.access == Access::kWrite) {
       if (own.held(p.space, p.from_item) == 0) {
-        laws.broken(Law::kStrangerWrite, "source item " + std::to_string(p.from_item) + " is posted after its return");
+        laws.broken(Law::kStrangerWrite,
+                    "source item " + std::to_string(p.from_item) + " is posted after its return");
       }
     } else if (own.lending(p.space, p.to_item) != op.lending || op.lending == 0) {
-      laws.broken(Law::kStrangerWrite, "a read into item " + std::to_string(p.to_item) + " that is not given");
+      laws.broken(Law::kStrangerWrite,
+                  "a read into item " + std::to_string(p.to_item) + " that is not given");
     }
     const std::uint32_t theirs = op.access == Access::kWrite ? p.to_item : p.from_item;
     if (loan != nullptr && !covers(loan->items[static_cast<std::size_t>(p.space)], theirs)) {
-      laws.broken(Law::kStrangerWrite, "item " + std::to_string(theirs) + " is outside the loan that the post names");
+      laws.broken(Law::kStrangerWrite,
+                  "item " + std::to_string(theirs) + " is outside the loan that the post names");
     }
   }
 }
@@ -253,7 +261,8 @@ bool SimTransport::passes_target(SimOp& op) {
     op.target = heir(op.target);
     if (!lives_[op.target].alive) return false;
   }
-  if (one_sided()) return lives_[op.target].generation == op.generation || mutant_ == MoverMutant::kOldKeyLands;
+  if (one_sided())
+    return lives_[op.target].generation == op.generation || mutant_ == MoverMutant::kOldKeyLands;
   if (mutant_ == MoverMutant::kNoTokenCheck) return true;
   const LoanRecord* loan = find_loan(op.target, op.ticket.loan);
   return loan != nullptr && loan->live && loan->token == op.ticket.token && loan->peer == op.poster;
@@ -261,12 +270,15 @@ bool SimTransport::passes_target(SimOp& op) {
 
 void SimTransport::place(SimOp& op, const Piece& p, Laws& laws) {
   Memory& to = lives_[op.target].memory;
-  if (!to.valid(p.space, p.to_slot, p.to_item) || op.lending == 0 || to.lending(p.space, p.to_item) != op.lending) {
+  if (!to.valid(p.space, p.to_slot, p.to_item) || op.lending == 0 ||
+      to.lending(p.space, p.to_item) != op.lending) {
     const std::uint32_t now = p.to_item < to.geometry().items[static_cast<std::size_t>(p.space)]
-                                  ? to.lending(p.space, p.to_item) : 0;
+                                  ? to.lending(p.space, p.to_item)
+                                  : 0;
     laws.broken(Law::kStrangerWrite, "item " + std::to_string(p.to_item) + " of node " +
                                          std::to_string(lives_[op.target].node) + " is under lending " +
-                                         std::to_string(now) + ", the write is for " + std::to_string(op.lending));
+                                         std::to_string(now) + ", the write is for " +
+                                         std::to_string(op.lending));
     return;
   }
   to.cell(p.space, p.to_slot, p.to_item) = lives_[op.source].memory.cell(p.space, p.from_slot, p.from_item);
@@ -310,7 +322,8 @@ void SimTransport::arrive(OpIndex i, Effects& effects) {
 bool SimTransport::can_complete(OpIndex i) const {
   const SimOp& op = ops_[i];
   if (!op.used || op.completed || orphan(i)) return false;
-  return op.refused || op.landed == op.pieces.size() || (mutant_ == MoverMutant::kCompletedEarly && one_sided());
+  return op.refused || op.landed == op.pieces.size() ||
+         (mutant_ == MoverMutant::kCompletedEarly && one_sided());
 }
 
 void SimTransport::complete(OpIndex i, Effects& effects) {
@@ -392,8 +405,8 @@ void SimTransport::finish_rekey(LifeIndex at, std::uint32_t generation, Effects&
 }
 
 std::uint32_t SimTransport::in_flight(LifeIndex poster) const {
-  return static_cast<std::uint32_t>(
-      std::count_if(ops_.begin(), ops_.end(), [&](const SimOp& op) { return op.used && op.poster == poster; }));
+  return static_cast<std::uint32_t>(std::count_if(
+      ops_.begin(), ops_.end(), [&](const SimOp& op) { return op.used && op.poster == poster; }));
 }
 
 void SimTransport::forget_if_over(OpIndex i) {

@@ -1,6 +1,7 @@
-// The movers of a whole cluster as one value: loans, operations in flight, paths and keys, on shadow memory. It knows no
-// time: the simulator (random moments) and the explorer (every order) call its steps. What a step tells an engine comes
-// back as effects. Works on the engine's outputs directly. A copyable value; no thread rule.
+// The movers of a whole cluster as one value: loans, operations in flight, paths and keys, on shadow memory.
+// It knows no time: the simulator (random moments) and the explorer (every order) call its steps. What a step
+// tells an engine comes back as effects. Works on the engine's outputs directly. A copyable value; no thread
+// rule.
 #pragma once
 
 #include <array>
@@ -18,10 +19,11 @@
 namespace kvferry::sim {
 
 using LifeIndex = std::uint32_t;  // one life of one process; dense from 0, never used twice
-using OpIndex = std::uint32_t;    // slot of an operation in flight; reused
+using OpIndex = std::uint32_t;  // slot of an operation in flight; reused
 inline constexpr LifeIndex kNoLife = ~0U;
 
-// Layers are told apart by the base address of their plane: slot s of space p begins at (s + 64 p) * kPlaneBytes.
+// Layers are told apart by the base address of their plane: slot s of space p begins at (s + 64 p) *
+// kPlaneBytes.
 inline constexpr std::uint64_t kPlaneBytes = 1U << 20;
 inline constexpr std::uint32_t kSlotsPerSpace = 64;
 inline std::uint64_t plane_base(Space p, std::uint32_t slot) {
@@ -48,28 +50,29 @@ struct SimOp {
   Ticket ticket;
   Notice notice;
   std::uint64_t bytes = 0;
-  std::uint32_t lending = 0;      // of the target's items when it was posted (the oracle's knowledge)
-  std::uint32_t path = 0;         // path generation between the two when it was posted
-  std::uint32_t generation = 0;   // key generation of the target's regions under which the loan was made
+  std::uint32_t lending = 0;  // of the target's items when it was posted (the oracle's knowledge)
+  std::uint32_t path = 0;  // path generation between the two when it was posted
+  std::uint32_t generation = 0;  // key generation of the target's regions under which the loan was made
   std::vector<Piece> pieces;
-  std::uint32_t landed = 0;       // pieces
-  bool word_ok = false;           // pull: the check before the copy (mutant only)
+  std::uint32_t landed = 0;  // pieces
+  bool word_ok = false;  // pull: the check before the copy (mutant only)
   bool completed = false, quiesced = false;
-  bool refused = false;           // the target or the path turned it down: it will complete with an error
-  bool silent = false;            // nothing of it can land any more
-  bool arrival_owed = false;      // landed whole; the target has not been told yet
+  bool refused = false;  // the target or the path turned it down: it will complete with an error
+  bool silent = false;  // nothing of it can land any more
+  bool arrival_owed = false;  // landed whole; the target has not been told yet
 };
 
 class SimTransport {
  public:
-  SimTransport(MoverKind kind, FenceMode fence, MoverMutant mutant) : kind_(kind), fence_(fence), mutant_(mutant) {}
+  SimTransport(MoverKind kind, FenceMode fence, MoverMutant mutant)
+      : kind_(kind), fence_(fence), mutant_(mutant) {}
 
   MoverKind kind() const { return kind_; }
   bool one_sided() const { return kind_ == MoverKind::kLanded || kind_ == MoverKind::kNotified; }
 
   // Processes.
   LifeIndex birth(std::uint32_t node, const Geometry&);
-  void die(LifeIndex);                       // its memory freezes; what it had in flight may still land elsewhere
+  void die(LifeIndex);  // its memory freezes; what it had in flight may still land elsewhere
   bool alive(LifeIndex l) const { return lives_[l].alive; }
   Memory& memory(LifeIndex l) { return lives_[l].memory; }
   const Memory& memory(LifeIndex l) const { return lives_[l].memory; }
@@ -87,20 +90,20 @@ class SimTransport {
   void land(OpIndex, std::uint32_t pieces, Laws&);
   bool can_arrive(OpIndex) const;
   void arrive(OpIndex, Effects&);
-  bool can_complete(OpIndex) const;           // with the outcome that the bytes deserve
+  bool can_complete(OpIndex) const;  // with the outcome that the bytes deserve
   void complete(OpIndex, Effects&);
-  bool can_fail(OpIndex) const;               // an injected error: completed with an error, may still land
+  bool can_fail(OpIndex) const;  // an injected error: completed with an error, may still land
   void fail(OpIndex, const char* why, Effects&);
   bool can_quiesce(OpIndex) const;
   void quiesce(OpIndex, Effects&);
   bool orphan(OpIndex i) const { return !lives_[ops_[i].poster].alive; }
-  void drop_orphan(OpIndex);                  // an operation of a dead process that never lands
+  void drop_orphan(OpIndex);  // an operation of a dead process that never lands
 
   void finish_revoke(LifeIndex, LoanId, Effects&);
   void finish_fence(LifeIndex, PeerId, Effects&);
   void finish_rekey(LifeIndex, std::uint32_t generation, Effects&);
   PeerId peer_id(LifeIndex at, LifeIndex of) const;  // value 0: `at` has not added it
-  LifeIndex life_of(LifeIndex at, PeerId) const;     // kNoLife: unknown
+  LifeIndex life_of(LifeIndex at, PeerId) const;  // kNoLife: unknown
 
   const std::vector<SimOp>& ops() const { return ops_; }
   std::uint32_t in_flight(LifeIndex poster) const;
@@ -124,7 +127,8 @@ class SimTransport {
     std::vector<std::pair<PeerId, LifeIndex>> peers;
     std::vector<LoanRecord> loans;
     std::uint64_t newest_loan = 0;  // serial
-    // Tickets issued up to this serial belong to a path that was fenced: a connection made anew does not take them.
+    // Tickets issued up to this serial belong to a path that was fenced: a connection made anew does not take
+    // them.
     std::vector<std::pair<LifeIndex, std::uint64_t>> fenced;
   };
 
@@ -138,7 +142,7 @@ class SimTransport {
   void place(SimOp&, const Piece&, Laws&);
   void check_post(const SimOp&, const LoanRecord*, Laws&) const;
   void forget_if_over(OpIndex);
-  LifeIndex heir(LifeIndex) const;            // the newest life of the same process
+  LifeIndex heir(LifeIndex) const;  // the newest life of the same process
 
   MoverKind kind_;
   FenceMode fence_;

@@ -26,25 +26,37 @@ struct BodyText {
   }
   std::string operator()(const wire::Who&) const { return ""; }
   std::string operator()(const wire::Grant& m) const {
-    return " " + n(m.number) + " room " + n(m.room.value) + "/" + n(m.tag.attempt) + " leg " + n(m.leg) + "/" + n(m.legs) +
-           " part " + n(m.part) + "/" + n(m.parts) + " sealed " + n(m.sealed) + " floor " + n(m.floor) + " path " + n(m.path);
+    return " " + n(m.number) + " room " + n(m.room.value) + "/" + n(m.tag.attempt) + " leg " + n(m.leg) +
+           "/" + n(m.legs) + " part " + n(m.part) + "/" + n(m.parts) + " sealed " + n(m.sealed) + " floor " +
+           n(m.floor) + " path " + n(m.path);
   }
-  std::string operator()(const wire::Revoke& m) const { return " " + n(m.grant) + " room " + n(m.room.value) + err(m.cause); }
+  std::string operator()(const wire::Revoke& m) const {
+    return " " + n(m.grant) + " room " + n(m.room.value) + err(m.cause);
+  }
   std::string operator()(const wire::Done& m) const {
     return " " + n(m.grant) + " chunks " + n(m.manifest.chunks.size()) + " tokens " + n(m.manifest.tokens);
   }
-  std::string operator()(const wire::Fail& m) const { return " " + n(m.grant) + (m.drained ? " drained" : "") + err(m.cause); }
-  std::string operator()(const wire::Offer& m) const {
-    return " " + n(m.grant) + " chunk " + n(m.chunk) + " loan " + n(m.ticket.loan.serial) + (m.last ? " last" : "");
+  std::string operator()(const wire::Fail& m) const {
+    return " " + n(m.grant) + (m.drained ? " drained" : "") + err(m.cause);
   }
-  std::string operator()(const wire::Release& m) const { return " " + n(m.grant) + " chunk " + n(m.chunk) + " loan " + n(m.loan.serial); }
+  std::string operator()(const wire::Offer& m) const {
+    return " " + n(m.grant) + " chunk " + n(m.chunk) + " loan " + n(m.ticket.loan.serial) +
+           (m.last ? " last" : "");
+  }
+  std::string operator()(const wire::Release& m) const {
+    return " " + n(m.grant) + " chunk " + n(m.chunk) + " loan " + n(m.loan.serial);
+  }
   std::string operator()(const wire::Ack& m) const {
     static constexpr std::array kWhat = {"GRANT", "DONE", "FAIL", "REVOKED", "OFFER", "RELEASE"};
-    return std::string(" of ") + kWhat[static_cast<std::size_t>(m.what) % kWhat.size()] + " " + n(m.grant) + "." + n(m.chunk) +
-           (m.stale ? " stale" : "") + ", outcome " + name_of_outcome(m.outcome);
+    return std::string(" of ") + kWhat[static_cast<std::size_t>(m.what) % kWhat.size()] + " " + n(m.grant) +
+           "." + n(m.chunk) + (m.stale ? " stale" : "") + ", outcome " + name_of_outcome(m.outcome);
   }
-  std::string operator()(const wire::Renew& m) const { return m.items.empty() ? "" : " room " + n(m.items[0].room.value); }
-  std::string operator()(const wire::Renewed& m) const { return m.items.empty() ? "" : " room " + n(m.items[0].room.value); }
+  std::string operator()(const wire::Renew& m) const {
+    return m.items.empty() ? "" : " room " + n(m.items[0].room.value);
+  }
+  std::string operator()(const wire::Renewed& m) const {
+    return m.items.empty() ? "" : " room " + n(m.items[0].room.value);
+  }
   std::string operator()(const wire::Ping& m) const { return " floor " + n(m.floor); }
   std::string operator()(const wire::Regions& m) const { return " generation " + n(m.generation); }
   template <class M>
@@ -55,32 +67,49 @@ struct BodyText {
 
 struct InputText {
   std::string operator()(const core::in::Open& i) const {
-    return std::string("open ") + h(i.handle) + " room " + n(i.room.value) + "/" + n(i.tag.attempt) + " as " + kvferry::name_of(i.role);
+    return std::string("open ") + h(i.handle) + " room " + n(i.room.value) + "/" + n(i.tag.attempt) + " as " +
+           kvferry::name_of(i.role);
   }
-  std::string operator()(const core::in::GrantPages& i) const { return "grant " + h(i.handle) + " tokens " + n(i.spec.tokens); }
+  std::string operator()(const core::in::GrantPages& i) const {
+    return "grant " + h(i.handle) + " tokens " + n(i.spec.tokens);
+  }
   std::string operator()(const core::in::Push& i) const {
     return "push " + h(i.handle) + " tokens " + n(i.chunk.tokens) + (i.chunk.last ? " last" : "");
   }
   std::string operator()(const core::in::Abort& i) const { return "abort " + h(i.handle); }
   std::string operator()(const core::in::Renew& i) const { return "renew " + h(i.handle); }
   std::string operator()(const core::in::Close& i) const { return "close " + h(i.handle); }
-  std::string operator()(const core::in::EventFired& i) const { return "event " + n(i.event.value) + (i.ok ? " fired" : " failed"); }
+  std::string operator()(const core::in::EventFired& i) const {
+    return "event " + n(i.event.value) + (i.ok ? " fired" : " failed");
+  }
   std::string operator()(const core::in::Rekey&) const { return "re-key"; }
   std::string operator()(const core::in::Stop&) const { return "stop"; }
   std::string operator()(const core::in::Endpoint& i) const { return "endpoint " + i.name; }
   std::string operator()(const core::in::LinkUp& i) const { return "link " + n(i.link.value) + " up"; }
   std::string operator()(const core::in::LinkDown& i) const { return "link " + n(i.link.value) + " down"; }
-  std::string operator()(const core::in::DialFailed& i) const { return "dial of endpoint " + n(i.endpoint.value) + " failed"; }
+  std::string operator()(const core::in::DialFailed& i) const {
+    return "dial of endpoint " + n(i.endpoint.value) + " failed";
+  }
   std::string operator()(const core::in::Received& i) const { return text_of(i.message); }
   std::string operator()(const core::in::BadFrame&) const { return "a malformed frame"; }
-  std::string operator()(const core::in::Completed& i) const { return "Completed op " + n(i.op.value) + err(i.error); }
+  std::string operator()(const core::in::Completed& i) const {
+    return "Completed op " + n(i.op.value) + err(i.error);
+  }
   std::string operator()(const core::in::Quiesced& i) const { return "Quiesced op " + n(i.op.value); }
   std::string operator()(const core::in::Arrived& i) const { return "Arrived on loan " + n(i.loan.serial); }
   std::string operator()(const core::in::Revoked& i) const { return "Revoked loan " + n(i.loan.serial); }
-  std::string operator()(const core::in::PeerFenced& i) const { return "fenced peer " + n(i.peer.value) + err(i.error); }
-  std::string operator()(const core::in::PeerReady& i) const { return "ready peer " + n(i.peer.value) + err(i.error); }
-  std::string operator()(const core::in::MoverPeerLost& i) const { return "the mover lost peer " + n(i.peer.value); }
-  std::string operator()(const core::in::RegionsRekeyed& i) const { return "regions re-keyed, generation " + n(i.generation); }
+  std::string operator()(const core::in::PeerFenced& i) const {
+    return "fenced peer " + n(i.peer.value) + err(i.error);
+  }
+  std::string operator()(const core::in::PeerReady& i) const {
+    return "ready peer " + n(i.peer.value) + err(i.error);
+  }
+  std::string operator()(const core::in::MoverPeerLost& i) const {
+    return "the mover lost peer " + n(i.peer.value);
+  }
+  std::string operator()(const core::in::RegionsRekeyed& i) const {
+    return "regions re-keyed, generation " + n(i.generation);
+  }
   std::string operator()(const core::in::PeerDead& i) const { return "peer " + n(i.peer.value) + " is dead"; }
   std::string operator()(const core::in::Tick&) const { return "tick"; }
 };
@@ -99,12 +128,20 @@ struct OutputText {
     return "posts op " + n(o.op.value) + " on loan " + n(o.ticket.loan.serial);
   }
   std::string operator()(const core::out::Cancel& o) const { return "cancels op " + n(o.op.value); }
-  std::string operator()(const core::out::Publish& o) const { return "shows " + std::string(kvferry::name_of(o.poll)) + " for " + h(o.handle); }
-  std::string operator()(const core::out::Failing& o) const { return "fails " + h(o.handle) + ": " + o.cause.line(); }
-  std::string operator()(const core::out::ChunkReturned& o) const { return "returns chunk " + n(o.chunk) + " of " + h(o.handle); }
+  std::string operator()(const core::out::Publish& o) const {
+    return "shows " + std::string(kvferry::name_of(o.poll)) + " for " + h(o.handle);
+  }
+  std::string operator()(const core::out::Failing& o) const {
+    return "fails " + h(o.handle) + ": " + o.cause.line();
+  }
+  std::string operator()(const core::out::ChunkReturned& o) const {
+    return "returns chunk " + n(o.chunk) + " of " + h(o.handle);
+  }
   std::string operator()(const core::out::Terminal& o) const { return "ends " + h(o.handle); }
   std::string operator()(const core::out::Closed& o) const { return "frees " + h(o.handle); }
-  std::string operator()(const core::out::RekeyRegions& o) const { return "re-keys, generation " + n(o.generation); }
+  std::string operator()(const core::out::RekeyRegions& o) const {
+    return "re-keys, generation " + n(o.generation);
+  }
   std::string operator()(const core::out::Trace&) const { return ""; }
 };
 
@@ -115,7 +152,8 @@ std::string text_of(const core::Input& i) { return std::visit(InputText{}, i); }
 std::string text_of(const core::Output& o) { return std::visit(OutputText{}, o); }
 
 std::string text_of(const SimOp& op, std::uint32_t step) {
-  static constexpr std::array kSteps = {"lands in part", "lands", "is noticed", "completes", "fails", "is quiet", "is lost"};
+  static constexpr std::array kSteps = {"lands in part", "lands",    "is noticed", "completes",
+                                        "fails",         "is quiet", "is lost"};
   return "op " + n(op.op.value) + " of life " + n(op.poster) + " on loan " + n(op.ticket.loan.serial) + " " +
          kSteps[step % kSteps.size()];
 }

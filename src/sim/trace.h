@@ -1,5 +1,5 @@
-// The trace of a run: a hash over everything that happened (same seed, same hash) and, on request, the last events as
-// text. Thread rule: the world's thread.
+// The trace of a run: a hash over everything that happened (same seed, same hash) and, on request, the last
+// events as text. Thread rule: the world's thread.
 #pragma once
 
 #include <cstdint>

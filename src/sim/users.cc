@@ -78,19 +78,25 @@ UserRequest Users::draw_request() {
   r.family = static_cast<std::uint32_t>(0x40000000U + rng.below(3));
   r.shared_blocks = rng.chance(0.4) ? 1 : 0;
   const std::uint32_t most = std::max(1U, shape.pages / 3);
-  r.tokens = rng.chance(0.08) ? 0 : static_cast<std::uint32_t>(rng.between(1, static_cast<std::uint64_t>(most) * shape.page_tokens));
+  r.tokens =
+      rng.chance(0.08)
+          ? 0
+          : static_cast<std::uint32_t>(rng.between(1, static_cast<std::uint64_t>(most) * shape.page_tokens));
   r.prefix = rng.chance(0.4) ? static_cast<std::uint32_t>(rng.below(4)) * shape.page_tokens : 0;
   r.chunk_pages = static_cast<std::uint32_t>(rng.between(1, 4));
   r.events = rng.chance(0.25);
-  const auto p = static_cast<std::uint32_t>(rng.below(shape.prefill)), d = static_cast<std::uint32_t>(rng.below(shape.decode));
+  const auto p = static_cast<std::uint32_t>(rng.below(shape.prefill)),
+             d = static_cast<std::uint32_t>(rng.below(shape.decode));
   for (std::uint32_t k = 0; k < shape.prefill_ranks; ++k) r.senders.push_back(p * shape.prefill_ranks + k);
-  for (std::uint32_t k = 0; k < shape.decode_ranks; ++k) r.receivers.push_back(shape.senders() + d * shape.decode_ranks + k);
+  for (std::uint32_t k = 0; k < shape.decode_ranks; ++k)
+    r.receivers.push_back(shape.senders() + d * shape.decode_ranks + k);
   if (!reuse) {
     r.room = RoomId{next_room_++};
     if (s.tags) r.tag = Tag{1, r.prefix + r.tokens, r.prompt};
     return r;
   }
-  const UserRequest& old = requests_[requests_.size() - 1 - rng.below(std::min<std::size_t>(4, requests_.size()))];
+  const UserRequest& old =
+      requests_[requests_.size() - 1 - rng.below(std::min<std::size_t>(4, requests_.size()))];
   if (!s.tags) return old;  // one prompt per room number, as the engine promises without tags
   r.room = old.room;
   r.senders = old.senders;
@@ -105,7 +111,8 @@ void Users::on_request(std::uint32_t) {
   ++rooms_;
   const UserRequest r = requests_.back();
   for (std::uint32_t k = 0; k < r.senders.size(); ++k) add_participant(index, r.senders[k], k, Role::kSender);
-  for (std::uint32_t k = 0; k < r.receivers.size(); ++k) add_participant(index, r.receivers[k], k, Role::kReceiver);
+  for (std::uint32_t k = 0; k < r.receivers.size(); ++k)
+    add_participant(index, r.receivers[k], k, Role::kReceiver);
 }
 
 void Users::add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role role) {
@@ -118,7 +125,8 @@ void Users::add_participant(std::uint32_t request, std::uint32_t node, std::uint
   participants_.push_back(p);
   const auto id = static_cast<std::uint32_t>(participants_.size() - 1);
   const bool slow = world_.roll(Fault::kSlowUser);
-  plan(id, UserStep::kOpen, world_.between(Duration{0}, slow ? Duration(seconds(5)) : Duration(milliseconds(20))));
+  plan(id, UserStep::kOpen,
+       world_.between(Duration{0}, slow ? Duration(seconds(5)) : Duration(milliseconds(20))));
 }
 
 void Users::step(std::uint32_t id, UserStep step, std::uint64_t detail) {
@@ -160,7 +168,8 @@ void Users::open(std::uint32_t id) {
   if (!n.up || p.opened) return;
   UserNode& u = nodes_[p.node];
   if (u.free_slots.empty()) {
-    if (u.by_slot.size() >= world_.scenario().limits.rooms) return;  // the shell's own refusal: no free handle
+    if (u.by_slot.size() >= world_.scenario().limits.rooms)
+      return;  // the shell's own refusal: no free handle
     u.free_slots.push_back(static_cast<std::uint32_t>(u.by_slot.size()));
     u.by_slot.push_back(0);
     u.generations.push_back(0);
@@ -193,7 +202,10 @@ void Users::open(std::uint32_t id) {
 
 void Users::plan_mischief(std::uint32_t id) {
   const Participant p = participants_[id];
-  const auto soon = [&] { return world_.between(Duration{0}, world_.rng().chance(0.7) ? Duration(milliseconds(30)) : Duration(seconds(3))); };
+  const auto soon = [&] {
+    return world_.between(Duration{0},
+                          world_.rng().chance(0.7) ? Duration(milliseconds(30)) : Duration(seconds(3)));
+  };
   if (world_.roll(Fault::kAbort)) plan(id, UserStep::kAbort, soon());
   if (p.role == Role::kSender && world_.roll(Fault::kReject)) plan(id, UserStep::kReject, soon());
   if (world_.roll(Fault::kCloseLive)) plan(id, UserStep::kClose, soon());
@@ -212,7 +224,8 @@ void Users::plan_mischief(std::uint32_t id) {
 
 void Users::abort(Participant& p, Code code, std::int32_t status) {
   if (p.closed) return;
-  Error cause{code, Who::kLocal, Next::kNewRoom, status, "", code == Code::kRejected ? "queue is full" : "client went away"};
+  Error cause{code,   Who::kLocal, Next::kNewRoom,
+              status, "",          code == Code::kRejected ? "queue is full" : "client went away"};
   world_.feed(p.node, core::in::Abort{p.handle, cause});
 }
 
@@ -248,7 +261,8 @@ PageRuns Users::runs_of(const std::vector<std::uint32_t>& pages) const {
   return runs;
 }
 
-// ---- receivers ----------------------------------------------------------------------------------------------------
+// ---- receivers
+// ----------------------------------------------------------------------------------------------------
 
 void Users::grant(std::uint32_t id) {
   Participant& p = participants_[id];
@@ -257,7 +271,8 @@ void Users::grant(std::uint32_t id) {
   const ClusterShape& shape = world_.scenario().shape;
   UserNode& u = nodes_[p.node];
   const std::size_t need = (r.tokens + shape.page_tokens - 1) / shape.page_tokens;
-  const bool enough = u.free[at(Space::kPages)].size() >= need && (shape.aux == 0 || !u.free[at(Space::kAux)].empty()) &&
+  const bool enough = u.free[at(Space::kPages)].size() >= need &&
+                      (shape.aux == 0 || !u.free[at(Space::kAux)].empty()) &&
                       (shape.states == 0 || !u.free[at(Space::kState)].empty());
   if (!enough) return plan(id, UserStep::kGrant, world_.between(milliseconds(1), milliseconds(60)));
   core::in::GrantPages in;
@@ -297,7 +312,8 @@ void Users::take_back(Participant& p) {
   for (const std::uint32_t page : p.pages) m.lend(Space::kPages, page, 0);
   if (p.aux != kNoSlot) m.lend(Space::kAux, p.aux, 0);
   for (const std::uint32_t slot : p.states) m.lend(Space::kState, slot, 0);
-  nodes_[p.node].lent -= static_cast<std::uint32_t>(p.pages.size() + (p.aux != kNoSlot ? 1 : 0) + p.states.size());
+  nodes_[p.node].lent -=
+      static_cast<std::uint32_t>(p.pages.size() + (p.aux != kNoSlot ? 1 : 0) + p.states.size());
 }
 
 std::uint64_t Users::content_complete(const Participant& p) const {
@@ -313,12 +329,14 @@ std::uint64_t Users::content_complete(const Participant& p) const {
     for (std::uint32_t k = 0; k < p.pages.size() && good; ++k) {
       const Tag32& t = m.cell(Space::kPages, slot, p.pages[k]);
       const bool shared = first + k < r.shared_blocks;
-      good = t.content == content(r, place.layers[slot], first + k) && (shared || writer == 0 || writer == t.writer);
+      good = t.content == content(r, place.layers[slot], first + k) &&
+             (shared || writer == 0 || writer == t.writer);
       if (!shared) writer = t.writer;
     }
     if (good) whole |= 1ULL << place.layers[slot];
   }
-  bool aux = p.aux == kNoSlot || m.cell(Space::kAux, 0, p.aux).content == content_of(r.prompt, Space::kAux, 0, kAuxBlock);
+  bool aux = p.aux == kNoSlot ||
+             m.cell(Space::kAux, 0, p.aux).content == content_of(r.prompt, Space::kAux, 0, kAuxBlock);
   for (const std::uint32_t slot : p.states) {
     aux = aux && m.cell(Space::kState, 0, slot).content == content_of(r.prompt, Space::kState, 0, kAuxBlock);
   }
@@ -326,7 +344,8 @@ std::uint64_t Users::content_complete(const Participant& p) const {
   return whole;
 }
 
-// ---- senders ------------------------------------------------------------------------------------------------------
+// ---- senders
+// ------------------------------------------------------------------------------------------------------
 
 bool Users::take_chunk(std::uint32_t id, std::uint32_t tokens, bool last, Participant::Pushed& c) {
   Participant& p = participants_[id];
@@ -338,7 +357,8 @@ bool Users::take_chunk(std::uint32_t id, std::uint32_t tokens, bool last, Partic
   const std::uint32_t count = (tokens + shape.page_tokens - 1) / shape.page_tokens;
   const bool shares = c.first_block == 0 && count > 0 && r.shared_blocks > 0;
   const bool cached = shares && u.cache.contains(r.family);
-  const bool enough = u.free[at(Space::kPages)].size() >= count && (!aux || !u.free[at(Space::kAux)].empty()) &&
+  const bool enough = u.free[at(Space::kPages)].size() >= count &&
+                      (!aux || !u.free[at(Space::kAux)].empty()) &&
                       (!aux || shape.states == 0 || !u.free[at(Space::kState)].empty());
   if (!enough) return false;
   if (cached) c.pages.push_back(u.cache[r.family]);
@@ -361,13 +381,15 @@ void Users::push(std::uint32_t id) {
   const ClusterShape& shape = world_.scenario().shape;
   if (!p.started) {
     p.started = true;  // behind the prefix when decode has named it; else the whole prompt
-    if (p.shown >= Poll::kWaitingForInput) p.next_token = world_.node(p.node).engine->info(p.handle).prefix_tokens;
+    if (p.shown >= Poll::kWaitingForInput)
+      p.next_token = world_.node(p.node).engine->info(p.handle).prefix_tokens;
   }
   const std::uint32_t left = r.prefix + r.tokens - std::min(p.next_token, r.prefix + r.tokens);
   const std::uint32_t tokens = std::min(left, r.chunk_pages * shape.page_tokens);
   const bool last = tokens == left;
   Participant::Pushed c;
-  if (!take_chunk(id, tokens, last, c)) return plan(id, UserStep::kPush, world_.between(milliseconds(1), milliseconds(60)));
+  if (!take_chunk(id, tokens, last, c))
+    return plan(id, UserStep::kPush, world_.between(milliseconds(1), milliseconds(60)));
   core::in::Push in;
   in.handle = p.handle;
   in.chunk.pages = runs_of(c.pages);
@@ -387,7 +409,8 @@ void Users::push(std::uint32_t id) {
   p.chunks.push_back(std::move(c));
   if (!last) {
     const bool slow = world_.roll(Fault::kSlowUser);
-    plan(id, UserStep::kPush, world_.between(microseconds(50), slow ? Duration(seconds(6)) : Duration(milliseconds(8))));
+    plan(id, UserStep::kPush,
+         world_.between(microseconds(50), slow ? Duration(seconds(6)) : Duration(milliseconds(8))));
   }
   world_.feed(p.node, in);
 }
@@ -402,7 +425,8 @@ void Users::write_chunk(const Participant& p, const Participant::Pushed& c) {
       m.cell(Space::kPages, slot, c.pages[k]) = {content(r, place.layers[slot], c.first_block + k), writer};
     }
   }
-  if (c.aux != kNoSlot) m.cell(Space::kAux, 0, c.aux) = {content_of(r.prompt, Space::kAux, 0, kAuxBlock), writer};
+  if (c.aux != kNoSlot)
+    m.cell(Space::kAux, 0, c.aux) = {content_of(r.prompt, Space::kAux, 0, kAuxBlock), writer};
   for (const std::uint32_t s : c.states) {
     m.cell(Space::kState, 0, s) = {content_of(r.prompt, Space::kState, 0, kAuxBlock), writer};
   }
@@ -431,7 +455,8 @@ void Users::release_chunk(Participant& p, Participant::Pushed& c) {
     if (m.held(s, item) == 0) give(u, s, item);
   };
   for (const std::uint32_t page : c.pages) {
-    if (m.held(Space::kPages, page) == 1) std::erase_if(u.cache, [&](const auto& e) { return e.second == page; });
+    if (m.held(Space::kPages, page) == 1)
+      std::erase_if(u.cache, [&](const auto& e) { return e.second == page; });
     back(Space::kPages, page);
   }
   if (c.aux != kNoSlot) back(Space::kAux, c.aux);
@@ -442,12 +467,14 @@ void Users::chunk_returned(std::uint32_t node, Handle h, std::uint32_t chunk) {
   Participant* p = find(node, h);
   if (p == nullptr || p->role != Role::kSender) return;
   if (chunk >= p->chunks.size() || p->chunks[chunk].returned) {
-    return world_.laws().broken(Law::kLedger, "chunk " + std::to_string(chunk) + " is returned twice or was never pushed");
+    return world_.laws().broken(Law::kLedger,
+                                "chunk " + std::to_string(chunk) + " is returned twice or was never pushed");
   }
   release_chunk(*p, p->chunks[chunk]);
 }
 
-// ---- what the engine says -------------------------------------------------------------------------------------------
+// ---- what the engine says
+// -------------------------------------------------------------------------------------------
 
 void Users::publish(std::uint32_t node, Handle h, Poll poll) {
   Participant* p = find(node, h);
@@ -455,7 +482,8 @@ void Users::publish(std::uint32_t node, Handle h, Poll poll) {
   p->shown = poll;
   const auto id = static_cast<std::uint32_t>(p - participants_.data());
   const bool slow = world_.roll(Fault::kSlowUser);
-  const Duration soon = world_.between(microseconds(10), slow ? Duration(seconds(6)) : Duration(milliseconds(5)));
+  const Duration soon =
+      world_.between(microseconds(10), slow ? Duration(seconds(6)) : Duration(milliseconds(5)));
   if (p->role == Role::kReceiver) {
     if (poll >= Poll::kWaitingForInput && !p->granted) plan(id, UserStep::kGrant, soon);
     if (poll == Poll::kSuccess || poll == Poll::kFailed) {
@@ -463,7 +491,8 @@ void Users::publish(std::uint32_t node, Handle h, Poll poll) {
         p->complete |= content_complete(*p);
         take_back(*p);
       }
-      plan(id, UserStep::kFree, poll == Poll::kSuccess ? world_.between(Duration{0}, seconds(1)) : Duration{0});
+      plan(id, UserStep::kFree,
+           poll == Poll::kSuccess ? world_.between(Duration{0}, seconds(1)) : Duration{0});
     }
     return;
   }
@@ -487,7 +516,9 @@ void Users::terminal(std::uint32_t node, Handle h) {
   --open_;
   ++(p->shown == Poll::kSuccess ? succeeded : failed);
   const auto id = static_cast<std::uint32_t>(p - participants_.data());
-  plan(id, UserStep::kClose, world_.between(milliseconds(1), world_.rng().chance(0.2) ? Duration(seconds(5)) : Duration(milliseconds(200))));
+  plan(id, UserStep::kClose,
+       world_.between(milliseconds(1),
+                      world_.rng().chance(0.2) ? Duration(seconds(5)) : Duration(milliseconds(200))));
 }
 
 void Users::closed(std::uint32_t node, Handle h) {
@@ -513,15 +544,18 @@ void Users::probe_pair(std::uint32_t prefill, std::uint32_t decode) {
   r.prompt = next_prompt_++;
   r.tokens = shape.page_tokens + 1;
   r.tag = Tag{1, r.tokens, r.prompt};
-  for (std::uint32_t k = 0; k < shape.prefill_ranks; ++k) r.senders.push_back(prefill * shape.prefill_ranks + k);
+  for (std::uint32_t k = 0; k < shape.prefill_ranks; ++k)
+    r.senders.push_back(prefill * shape.prefill_ranks + k);
   for (std::uint32_t k = 0; k < shape.decode_ranks; ++k) {
     r.receivers.push_back(shape.senders() + decode * shape.decode_ranks + k);
   }
   const auto index = static_cast<std::uint32_t>(requests_.size());
   requests_.push_back(r);
   for (std::uint32_t k = 0; k < r.senders.size(); ++k) add_participant(index, r.senders[k], k, Role::kSender);
-  for (std::uint32_t k = 0; k < r.receivers.size(); ++k) add_participant(index, r.receivers[k], k, Role::kReceiver);
-  for (std::size_t k = 0; k < r.senders.size() + r.receivers.size(); ++k) participants_[participants_.size() - 1 - k].probe = true;
+  for (std::uint32_t k = 0; k < r.receivers.size(); ++k)
+    add_participant(index, r.receivers[k], k, Role::kReceiver);
+  for (std::size_t k = 0; k < r.senders.size() + r.receivers.size(); ++k)
+    participants_[participants_.size() - 1 - k].probe = true;
 }
 
 std::string Users::failed_probe() const {
@@ -561,13 +595,16 @@ std::string Users::node_ledger(std::uint32_t node) const {
     for (const std::uint32_t i : u.free[s]) ++hands[i];
     for (const Participant& p : participants_) {
       if (!p.opened || p.dead || p.node != node || p.role != Role::kReceiver) continue;
-      if (s == at(Space::kPages)) for (const std::uint32_t i : p.pages) ++hands[i];
+      if (s == at(Space::kPages))
+        for (const std::uint32_t i : p.pages) ++hands[i];
       if (s == at(Space::kAux) && p.aux != kNoSlot) ++hands[p.aux];
-      if (s == at(Space::kState)) for (const std::uint32_t i : p.states) ++hands[i];
+      if (s == at(Space::kState))
+        for (const std::uint32_t i : p.states) ++hands[i];
     }
     for (std::uint32_t i = 0; i < hands.size(); ++i) {
       const bool held = m.held(static_cast<Space>(s), i) > 0;
-      if (hands[i] + (held ? 1U : 0U) != 1) return "item " + std::to_string(i) + " has " + std::to_string(hands[i]) + " owners";
+      if (hands[i] + (held ? 1U : 0U) != 1)
+        return "item " + std::to_string(i) + " has " + std::to_string(hands[i]) + " owners";
     }
   }
   return "";

@@ -1,6 +1,6 @@
-// The engines above: a router that draws requests, prefill users that compute chunks and push them, decode users that
-// lend pages, take the result and free it. They abort, stall, reuse room numbers, share cached pages, close early.
-// They keep their own ledger of every page. Thread rule: the world's thread.
+// The engines above: a router that draws requests, prefill users that compute chunks and push them, decode
+// users that lend pages, take the result and free it. They abort, stall, reuse room numbers, share cached
+// pages, close early. They keep their own ledger of every page. Thread rule: the world's thread.
 #pragma once
 
 #include <array>
@@ -17,7 +17,18 @@ namespace kvferry::sim {
 
 class World;
 
-enum class UserStep : std::uint8_t { kOpen, kGrant, kPush, kFired, kAbort, kReject, kRenew, kClose, kFree, kOpenAgain };
+enum class UserStep : std::uint8_t {
+  kOpen,
+  kGrant,
+  kPush,
+  kFired,
+  kAbort,
+  kReject,
+  kRenew,
+  kClose,
+  kFree,
+  kOpenAgain
+};
 
 struct UserRequest {
   RoomId room;
@@ -46,7 +57,7 @@ struct Participant {
   std::vector<std::uint32_t> pages;
   std::uint32_t aux = kNoSlot;
   std::vector<std::uint32_t> states;
-  std::uint64_t complete = 0;             // bit per layer: its content was whole when the pages were last seen
+  std::uint64_t complete = 0;  // bit per layer: its content was whole when the pages were last seen
   // Sender.
   struct Pushed {
     std::vector<std::uint32_t> pages;
@@ -57,17 +68,17 @@ struct Participant {
     bool returned = false;
   };
   std::vector<Pushed> chunks;
-  std::uint32_t next_token = 0;           // of the whole prompt
+  std::uint32_t next_token = 0;  // of the whole prompt
   bool started = false;
   bool probe = false;
 };
 
 class Users {
  public:
-  Participant* find(std::uint32_t node, Handle);      // null: closed or never opened
+  Participant* find(std::uint32_t node, Handle);  // null: closed or never opened
   explicit Users(World& world) : world_(world) {}
 
-  void begin();                           // plans the requests
+  void begin();  // plans the requests
   void on_request(std::uint32_t request);
   void step(std::uint32_t participant, UserStep, std::uint64_t detail);
   void birth(std::uint32_t node);
@@ -80,15 +91,16 @@ class Users {
   void terminal(std::uint32_t node, Handle);
   void closed(std::uint32_t node, Handle);
 
-  bool all_over() const { return open_ == 0; }      // every handle of a living process is terminal
+  bool all_over() const { return open_ == 0; }  // every handle of a living process is terminal
   bool all_closed() const { return unclosed_ == 0; }
   void close_all();
-  void probe();                                     // after the healing: one plain room between every two instances
-  std::string failed_probe() const;                 // empty: every probe succeeded
-  std::string first_open() const;                   // the handle that did not end, for a person
+  void probe();  // after the healing: one plain room between every two instances
+  std::string failed_probe() const;  // empty: every probe succeeded
+  std::string first_open() const;  // the handle that did not end, for a person
   const std::vector<Participant>& participants() const { return participants_; }
   const std::vector<UserRequest>& requests() const { return requests_; }
-  std::uint64_t content_complete(const Participant&) const;  // layers whose granted pages hold the right content
+  std::uint64_t content_complete(
+      const Participant&) const;  // layers whose granted pages hold the right content
   std::string node_ledger(std::uint32_t node) const;  // empty: every page is accounted for
   std::uint32_t lent_items(std::uint32_t node) const;  // under a grant, by the user's book
   std::uint64_t rooms() const { return rooms_; }
@@ -98,11 +110,11 @@ class Users {
   struct UserNode {
     LifeIndex life = kNoLife;
     std::array<std::vector<std::uint32_t>, kSpaces> free;
-    std::vector<std::uint32_t> by_slot;       // participant + 1
+    std::vector<std::uint32_t> by_slot;  // participant + 1
     std::vector<std::uint32_t> generations, free_slots;
     std::map<std::uint32_t, std::uint32_t> cache;  // family -> page of its block 0
     std::uint32_t next_lending = 1;
-    std::uint32_t lent = 0;                   // items under a grant
+    std::uint32_t lent = 0;  // items under a grant
   };
 
   UserRequest draw_request();

@@ -15,15 +15,22 @@ struct Overloaded : F... {
 }  // namespace
 
 World::World(const Scenario& scenario, Removed removed, Coverage& coverage, std::size_t keep_last)
-    : scenario_(scenario), removed_(removed), coverage_(coverage), trace_(keep_last), rng_(scenario.seed * 2 + 2),
-      mover_(scenario.shape.mover, scenario.shape.fence, removed.mover), net_(*this), users_(*this),
+    : scenario_(scenario),
+      removed_(removed),
+      coverage_(coverage),
+      trace_(keep_last),
+      rng_(scenario.seed * 2 + 2),
+      mover_(scenario.shape.mover, scenario.shape.fence, removed.mover),
+      net_(*this),
+      users_(*this),
       checkers_(*this, users_) {}
 
 World::~World() = default;
 
 Duration World::between(Duration low, Duration high) {
   if (high <= low) return low;
-  return low + Duration{static_cast<Duration::rep>(rng_.below(static_cast<std::uint64_t>((high - low).count()) + 1))};
+  return low + Duration{static_cast<Duration::rep>(
+                   rng_.below(static_cast<std::uint64_t>((high - low).count()) + 1))};
 }
 
 bool World::roll(Fault f) {
@@ -38,11 +45,13 @@ void World::plan(Duration after, SimEvent e) {
   queue_.push(e);
 }
 
-// ---- processes ----------------------------------------------------------------------------------------------------
+// ---- processes
+// ----------------------------------------------------------------------------------------------------
 
 TimePoint World::local(const SimNode& n) const {
   const auto passed = now_.time_since_epoch();
-  return TimePoint{} + n.offset + passed + Duration{static_cast<Duration::rep>(static_cast<double>(passed.count()) * n.drift)};
+  return TimePoint{} + n.offset + passed +
+         Duration{static_cast<Duration::rep>(static_cast<double>(passed.count()) * n.drift)};
 }
 
 void World::birth(std::uint32_t index) {
@@ -79,7 +88,8 @@ void World::crash(std::uint32_t index) {
   SimNode& n = nodes_[index];
   if (!n.up) return;
   const bool silent = roll(Fault::kPowerLoss);
-  if (trace_.wanted()) trace_.note(now_, name_of_node(scenario_.shape, index) + (silent ? " loses power" : " crashes"));
+  if (trace_.wanted())
+    trace_.note(now_, name_of_node(scenario_.shape, index) + (silent ? " loses power" : " crashes"));
   net_.crash(index, silent);
   users_.crash(index);
   mover_.die(n.life);
@@ -96,7 +106,8 @@ void World::crash(std::uint32_t index) {
   for (SimNode& other : nodes_) {
     const PeerId peer = other.up ? mover_.peer_id(other.life, n.life) : PeerId{};
     if (other.index == index || peer.value == 0 || silent || !rng_.chance(0.5)) continue;
-    feed_later(other.life, core::in::PeerDead{peer, "its process ended"}, between(microseconds(50), milliseconds(300)));
+    feed_later(other.life, core::in::PeerDead{peer, "its process ended"},
+               between(microseconds(50), milliseconds(300)));
   }
   n.up = false;
   n.engine.reset();
@@ -114,7 +125,8 @@ void World::pause(std::uint32_t index) {
   if (trace_.wanted()) trace_.note(now_, name_of_node(scenario_.shape, index) + " is stopped");
 }
 
-// ---- inputs and outputs -------------------------------------------------------------------------------------------
+// ---- inputs and outputs
+// -------------------------------------------------------------------------------------------
 
 void World::feed(std::uint32_t index, const core::Input& input) {
   SimNode& n = nodes_[index];
@@ -150,47 +162,47 @@ void World::act(SimNode& n, core::Outputs& outputs) {
   for (core::Output& o : outputs) {
     trace_.add(o.index() + 77);
     if (trace_.wanted()) note_output(n, o);
-    std::visit(
-        Overloaded{
-            [&](out::Send& x) { net_.send(at, x.link, x.message); },
-            [&](out::Dial& x) { net_.dial(at, x.endpoint); },
-            [&](out::CloseLink& x) { net_.close(at, x.link); },
-            [&](out::AddPeer& x) {
-              mover_.add_peer(n.life, x.peer, x.description);
-              feed_later(n.life, core::in::PeerReady{x.peer, Error{}}, between(microseconds(1), milliseconds(2)));
-            },
-            [&](out::WatchPeer&) {},
-            [&](out::DropPeer& x) { mover_.drop_peer(n.life, x.peer); },
-            [&](out::Fence& x) { plan_fence(n, x.peer); },
-            [&](out::Lend& x) { mover_.lend(n.life, x, laws_); },
-            [&](out::Revoke& x) { plan_revoke(n, x.loan); },
-            [&](out::Post& x) { post(n, x); },
-            [&](out::Cancel&) {},
-            [&](out::Publish& x) {
-              checkers_.before_publish(at, x.handle, x.poll);
-              users_.publish(at, x.handle, x.poll);
-            },
-            [&](out::Failing& x) {
-              checkers_.before_failing(at, x.handle, x.cause);
-              users_.failing(at, x.handle, x.cause);
-            },
-            [&](out::ChunkReturned& x) { users_.chunk_returned(at, x.handle, x.chunk); },
-            [&](out::Terminal& x) {
-              checkers_.before_terminal(at, x.handle);
-              users_.terminal(at, x.handle);
-            },
-            [&](out::Closed& x) { users_.closed(at, x.handle); },
-            [&](out::RekeyRegions& x) {
-              SimEvent e;
-              e.kind = SimEvent::Kind::kFault;
-              e.a = kRekeyDone;
-              e.b = n.life;
-              e.c = x.generation;
-              plan(between(microseconds(10), milliseconds(5)), e);
-            },
-            [&](out::Trace& x) { note_leg(x); },
-        },
-        o);
+    std::visit(Overloaded{
+                   [&](out::Send& x) { net_.send(at, x.link, x.message); },
+                   [&](out::Dial& x) { net_.dial(at, x.endpoint); },
+                   [&](out::CloseLink& x) { net_.close(at, x.link); },
+                   [&](out::AddPeer& x) {
+                     mover_.add_peer(n.life, x.peer, x.description);
+                     feed_later(n.life, core::in::PeerReady{x.peer, Error{}},
+                                between(microseconds(1), milliseconds(2)));
+                   },
+                   [&](out::WatchPeer&) {},
+                   [&](out::DropPeer& x) { mover_.drop_peer(n.life, x.peer); },
+                   [&](out::Fence& x) { plan_fence(n, x.peer); },
+                   [&](out::Lend& x) { mover_.lend(n.life, x, laws_); },
+                   [&](out::Revoke& x) { plan_revoke(n, x.loan); },
+                   [&](out::Post& x) { post(n, x); },
+                   [&](out::Cancel&) {},
+                   [&](out::Publish& x) {
+                     checkers_.before_publish(at, x.handle, x.poll);
+                     users_.publish(at, x.handle, x.poll);
+                   },
+                   [&](out::Failing& x) {
+                     checkers_.before_failing(at, x.handle, x.cause);
+                     users_.failing(at, x.handle, x.cause);
+                   },
+                   [&](out::ChunkReturned& x) { users_.chunk_returned(at, x.handle, x.chunk); },
+                   [&](out::Terminal& x) {
+                     checkers_.before_terminal(at, x.handle);
+                     users_.terminal(at, x.handle);
+                   },
+                   [&](out::Closed& x) { users_.closed(at, x.handle); },
+                   [&](out::RekeyRegions& x) {
+                     SimEvent e;
+                     e.kind = SimEvent::Kind::kFault;
+                     e.a = kRekeyDone;
+                     e.b = n.life;
+                     e.c = x.generation;
+                     plan(between(microseconds(10), milliseconds(5)), e);
+                   },
+                   [&](out::Trace& x) { note_leg(x); },
+               },
+               o);
   }
 }
 
@@ -201,7 +213,8 @@ void World::note_output(const SimNode& n, const core::Output& o) {
 
 void World::note_leg(const core::out::Trace& t) {
   if (std::string_view(t.what) == "leg bug") {
-    laws_.broken(Law::kStatus, "room " + std::to_string(t.room.value) + ": the leg table calls this impossible here: state " +
+    laws_.broken(Law::kStatus, "room " + std::to_string(t.room.value) +
+                                   ": the leg table calls this impossible here: state " +
                                    core::kLegStateNames[t.a % core::kLegStates] + ", event " +
                                    core::kLegEventNames[t.b % core::kLegEvents]);
   } else if (std::string_view(t.what) == "leg") {
@@ -213,7 +226,8 @@ void World::plan_tick(SimNode& n) {
   const auto due = n.engine->next_deadline();
   if (!due) return;
   const auto ahead = static_cast<double>((*due - local(n)).count());
-  const auto wait = Duration{std::max<Duration::rep>(1, static_cast<Duration::rep>(ahead / (1 + n.drift)) + 1)};
+  const auto wait =
+      Duration{std::max<Duration::rep>(1, static_cast<Duration::rep>(ahead / (1 + n.drift)) + 1)};
   if (now_ + wait >= n.tick_at) return;
   n.tick_at = now_ + wait;
   SimEvent e;
@@ -222,7 +236,8 @@ void World::plan_tick(SimNode& n) {
   plan(wait, e);
 }
 
-// ---- the queue ----------------------------------------------------------------------------------------------------
+// ---- the queue
+// ----------------------------------------------------------------------------------------------------
 
 std::uint32_t World::node_of(const SimEvent& e) const {
   switch (e.kind) {
@@ -260,7 +275,8 @@ void World::handle(const SimEvent& e) {
     case SimEvent::Kind::kLinkDown: return net_.on_down(e.a, e.b);
     case SimEvent::Kind::kDialFailed:
       if (nodes_[e.a].up && nodes_[e.a].life == e.c) {
-        const Error refused{Code::kTransport, Who::kTransport, Next::kRetry, 111, "sim link", "connection refused"};
+        const Error refused{Code::kTransport, Who::kTransport,     Next::kRetry, 111,
+                            "sim link",       "connection refused"};
         feed(e.a, core::in::DialFailed{EndpointId{e.b}, refused});
       }
       return;
@@ -292,7 +308,9 @@ void World::fault_event(const SimEvent& e) {
   if (e.a == kFenceDone || e.a == kRevokeDone) {
     if (!mover_.alive(e.b)) return;
     if (e.a == kFenceDone) mover_.finish_fence(e.b, PeerId{static_cast<std::uint32_t>(e.c)}, effects_);
-    if (e.a == kRevokeDone) mover_.finish_revoke(e.b, LoanId{static_cast<std::uint32_t>(e.c >> 40), e.c & 0xffffffffffULL}, effects_);
+    if (e.a == kRevokeDone)
+      mover_.finish_revoke(e.b, LoanId{static_cast<std::uint32_t>(e.c >> 40), e.c & 0xffffffffffULL},
+                           effects_);
     return run_effects();
   }
   if (e.a == static_cast<std::uint32_t>(Fault::kCrash)) {  // back at the same address
@@ -303,7 +321,8 @@ void World::fault_event(const SimEvent& e) {
   fault_tick();
 }
 
-// Once in a while: what strikes a process or a link rather than a frame or an operation. Rates are per second.
+// Once in a while: what strikes a process or a link rather than a frame or an operation. Rates are per
+// second.
 void World::fault_tick() {
   if (!faulty_) return;
   const auto strikes = [&](Fault f) {
@@ -347,11 +366,12 @@ bool World::run_until(TimePoint end, bool stop_when_over) {
   return users_.all_over();
 }
 
-// The longest that a room may live once nothing disturbs it any more: every named deadline once, and the resends between.
+// The longest that a room may live once nothing disturbs it any more: every named deadline once, and the
+// resends between.
 Duration World::patience() const {
   const Deadlines& d = scenario_.deadlines;
-  return d.handshake + d.bootstrap + d.waiting + d.progress + d.drain + d.grace + d.fence + d.lease + d.resend_most * 4 +
-         seconds(20);
+  return d.handshake + d.bootstrap + d.waiting + d.progress + d.drain + d.grace + d.fence + d.lease +
+         d.resend_most * 4 + seconds(20);
 }
 
 void World::settle() {

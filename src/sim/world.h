@@ -1,5 +1,6 @@
-// The whole cluster in one thread, driven by one seed, in virtual time: real engines, real codec, modelled movers, users
-// and faults. Laws are checked after every event; then faults stop and everything must end. Thread rule: one thread.
+// The whole cluster in one thread, driven by one seed, in virtual time: real engines, real codec, modelled
+// movers, users and faults. Laws are checked after every event; then faults stop and everything must end.
+// Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -74,8 +75,8 @@ class World {
   SimNode& node(std::uint32_t i) { return nodes_[i]; }
   Trace& trace() { return trace_; }
   bool faulty() const { return faulty_; }
-  bool in_tick() const { return in_tick_; }       // a timer fired: its own verdict, not a message of a peer
-  bool roll(Fault);                               // draws; counts when it strikes; never after the healing
+  bool in_tick() const { return in_tick_; }  // a timer fired: its own verdict, not a message of a peer
+  bool roll(Fault);  // draws; counts when it strikes; never after the healing
   void plan(Duration after, SimEvent);
   void feed(std::uint32_t node, const core::Input&);
   void feed_later(LifeIndex, core::Input, Duration after);  // dropped if that life is over by then
@@ -88,7 +89,7 @@ class World {
   void pause(std::uint32_t node);
   void handle(const SimEvent&);
   bool paused(const SimEvent&);
-  std::uint32_t node_of(const SimEvent&) const;   // ~0U: none
+  std::uint32_t node_of(const SimEvent&) const;  // ~0U: none
   void act(SimNode&, core::Outputs&);
   void plan_tick(SimNode&);
   // world_mover.cc: the data plane in time.

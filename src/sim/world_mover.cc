@@ -28,7 +28,8 @@ void World::post(SimNode& n, const core::out::Post& post) {
   if (roll(Fault::kWriteError)) return plan_step(i, MoverStep::kFail, between(l / 4, l * 2));
   if (roll(Fault::kTornWrite)) return plan_step(i, MoverStep::kLandSome, between(l / 4, l * 2));
   if (roll(Fault::kPathLost)) {
-    const Error broken{Code::kTransport, Who::kTransport, Next::kNewRoom, 0, "sim mover", "the connection broke"};
+    const Error broken{Code::kTransport, Who::kTransport,       Next::kNewRoom, 0,
+                       "sim mover",      "the connection broke"};
     feed_later(n.life, core::in::MoverPeerLost{post.peer, broken}, between(l / 4, l * 2));
   }
   plan_step(i, MoverStep::kLand, between(l / 4, l * 3));
@@ -40,7 +41,8 @@ void World::next_step(OpIndex i) {
   if (!op.used) return;
   const Duration l = scenario_.latency;
   if (mover_.can_complete(i)) return plan_step(i, MoverStep::kComplete, between(Duration{0}, l));
-  if (mover_.can_quiesce(i)) return plan_step(i, MoverStep::kQuiesce, between(Duration{0}, rng_.chance(0.5) ? Duration{0} : l));
+  if (mover_.can_quiesce(i))
+    return plan_step(i, MoverStep::kQuiesce, between(Duration{0}, rng_.chance(0.5) ? Duration{0} : l));
 }
 
 void World::mover_step(OpIndex i, MoverStep step, std::uint64_t id) {
@@ -53,7 +55,8 @@ void World::mover_step(OpIndex i, MoverStep step, std::uint64_t id) {
   const Duration l = scenario_.latency;
   switch (step) {
     case MoverStep::kLandSome:
-      mover_.land(i, static_cast<std::uint32_t>(rng_.between(1, std::max<std::size_t>(1, op.pieces.size()))), laws_);
+      mover_.land(i, static_cast<std::uint32_t>(rng_.between(1, std::max<std::size_t>(1, op.pieces.size()))),
+                  laws_);
       // Half of it is there; the rest follows, or the operation fails and the rest comes late or never.
       if (rng_.chance(0.5)) return plan_step(i, MoverStep::kLand, between(Duration{0}, l * 10));
       return plan_step(i, MoverStep::kFail, between(Duration{0}, l * 4));
@@ -71,9 +74,11 @@ void World::mover_step(OpIndex i, MoverStep step, std::uint64_t id) {
     case MoverStep::kFail: {
       mover_.fail(i, "an injected error", effects_);
       const bool late = roll(Fault::kLateLanding);
-      const Duration land = between(Duration{0}, rng_.chance(0.8) ? Duration(milliseconds(20)) : Duration(seconds(3)));
+      const Duration land =
+          between(Duration{0}, rng_.chance(0.8) ? Duration(milliseconds(20)) : Duration(seconds(3)));
       if (late) plan_step(i, MoverStep::kLand, land);
-      plan_step(i, MoverStep::kQuiesce, late ? land + between(Duration{1}, l * 2) : between(Duration{0}, l * 2));
+      plan_step(i, MoverStep::kQuiesce,
+                late ? land + between(Duration{1}, l * 2) : between(Duration{0}, l * 2));
       return run_effects();
     }
     case MoverStep::kQuiesce: mover_.quiesce(i, effects_); return run_effects();
@@ -101,7 +106,9 @@ void World::plan_fence(SimNode& n, PeerId peer) {
   e.a = kFenceDone;
   e.b = n.life;
   e.c = peer.value;
-  plan(between(microseconds(5), mover_.one_sided() ? Duration(milliseconds(800)) : Duration(microseconds(50))), e);
+  plan(
+      between(microseconds(5), mover_.one_sided() ? Duration(milliseconds(800)) : Duration(microseconds(50))),
+      e);
 }
 
 void World::plan_revoke(SimNode& n, LoanId loan) {

@@ -28,7 +28,8 @@ int usage(const Error& e) {
 
 Result<> parse_seeds(const std::string& text, sim::CampaignOptions& o) {
   const auto bad = [&](const std::string& why) {
-    return kvferry::fail(kvferry::Code::kUsage, kvferry::Who::kConfig, kvferry::Next::kAfterFix, "--seeds \"" + text + "\"", why);
+    return kvferry::fail(kvferry::Code::kUsage, kvferry::Who::kConfig, kvferry::Next::kAfterFix,
+                         "--seeds \"" + text + "\"", why);
   };
   const auto dots = text.find("..");
   const std::string first = text.substr(0, dots);
@@ -38,12 +39,15 @@ Result<> parse_seeds(const std::string& text, sim::CampaignOptions& o) {
     value = std::stoull(s);
     return true;
   };
-  if (!number(first, o.first) || !number(last, o.last)) return bad("say A..B with two whole numbers below 10^18, or one seed");
-  if (o.last < o.first) return bad("the range is inclusive and must not be empty; say the smaller seed first");
+  if (!number(first, o.first) || !number(last, o.last))
+    return bad("say A..B with two whole numbers below 10^18, or one seed");
+  if (o.last < o.first)
+    return bad("the range is inclusive and must not be empty; say the smaller seed first");
   return {};
 }
 
-// Everything that happens under the first seed; when it breaks a law, in the smallest scenario that still does.
+// Everything that happens under the first seed; when it breaks a law, in the smallest scenario that still
+// does.
 int print_trace(const SimFlags& f, sim::CampaignOptions o) {
   sim::Coverage coverage;
   o.last = o.first;
@@ -54,8 +58,9 @@ int print_trace(const SimFlags& f, sim::CampaignOptions o) {
   const auto run = sim::run_seed(o.first, f.shape, o.removed, coverage, o.keep);
   if (!run) return usage(run.error());
   for (const std::string& line : run->last) std::printf("%s\n", line.c_str());
-  std::printf("seed %llu: %llu events, trace %016llx, every law held\n", static_cast<unsigned long long>(run->seed),
-              static_cast<unsigned long long>(run->events), static_cast<unsigned long long>(run->trace_hash));
+  std::printf("seed %llu: %llu events, trace %016llx, every law held\n",
+              static_cast<unsigned long long>(run->seed), static_cast<unsigned long long>(run->events),
+              static_cast<unsigned long long>(run->trace_hash));
   return 0;
 }
 
@@ -77,7 +82,8 @@ int run_sim(const SimFlags& f) {
   }
   if (f.trace) return print_trace(f, o);
   o.progress = [](std::uint64_t done, std::uint64_t all) {
-    std::fprintf(stderr, "\r%llu of %llu seeds", static_cast<unsigned long long>(done), static_cast<unsigned long long>(all));
+    std::fprintf(stderr, "\r%llu of %llu seeds", static_cast<unsigned long long>(done),
+                 static_cast<unsigned long long>(all));
   };
   const auto r = sim::run_campaign(o);
   if (!r) return usage(r.error());
@@ -99,7 +105,8 @@ Result<std::vector<sim::ExploreShape>> shapes_of(const ExploreFlags& f) {
     if (f.shape.empty() ? (!f.quick || s.quick) : s.name == f.shape) shapes.push_back(std::move(s));
   }
   if (!shapes.empty()) return shapes;
-  return kvferry::fail(kvferry::Code::kUsage, kvferry::Who::kConfig, kvferry::Next::kAfterFix, "--shape \"" + f.shape + "\"",
+  return kvferry::fail(kvferry::Code::kUsage, kvferry::Who::kConfig, kvferry::Next::kAfterFix,
+                       "--shape \"" + f.shape + "\"",
                        "not a shape of the explorer; --list-shapes prints them");
 }
 
@@ -116,7 +123,8 @@ int run_explore(const ExploreFlags& f) {
     o.removed = *removed;
   }
   o.progress = [](std::uint64_t states, std::size_t frontier) {
-    std::fprintf(stderr, "\r%llu states, %zu to look at   ", static_cast<unsigned long long>(states), frontier);
+    std::fprintf(stderr, "\r%llu states, %zu to look at   ", static_cast<unsigned long long>(states),
+                 frontier);
   };
   std::vector<sim::ExploreResult> all;
   bool good = true;
@@ -134,23 +142,28 @@ int run_explore(const ExploreFlags& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Random and exhaustive checks of the protocol on the real code, without a socket.", "kvferry-sim");
+  CLI::App app("Random and exhaustive checks of the protocol on the real code, without a socket.",
+               "kvferry-sim");
   app.require_subcommand(1);
   SimFlags f;
-  CLI::App* simulate = app.add_subcommand("sim", "Simulate clusters with faults, one per seed.\nExample: kvferry sim --seeds 1..20000 --json");
+  CLI::App* simulate = app.add_subcommand(
+      "sim", "Simulate clusters with faults, one per seed.\nExample: kvferry sim --seeds 1..20000 --json");
   simulate->add_option("--seeds", f.seeds, "inclusive range A..B, or one seed")->capture_default_str();
   simulate->add_option("--shape", f.shape, "SHAPE, SHAPE:MOVER or :MOVER instead of one drawn per seed");
   simulate->add_option("--mutant", f.mutant, "remove one rule and see which law notices");
-  simulate->add_option("--most", f.most, "stop after this many seeds that break a law")->capture_default_str();
+  simulate->add_option("--most", f.most, "stop after this many seeds that break a law")
+      ->capture_default_str();
   simulate->add_flag("--list-mutants", f.list_mutants, "print the rules that can be removed");
   simulate->add_flag("--list-shapes", f.list_shapes, "print the shapes");
   simulate->add_flag("--trace", f.trace, "print everything that happens under the first seed");
   simulate->add_flag("--json", f.json, "one JSON object as the last line of stdout");
   ExploreFlags x;
-  CLI::App* search = app.add_subcommand("explore", "Search named shapes exhaustively.\nExample: kvferry explore --shape 1x1-placed --json");
+  CLI::App* search = app.add_subcommand(
+      "explore", "Search named shapes exhaustively.\nExample: kvferry explore --shape 1x1-placed --json");
   search->add_option("--shape", x.shape, "one shape instead of all");
   search->add_option("--mutant", x.mutant, "remove one rule and see what the search finds");
-  search->add_option("--most-states", x.most_states, "give up beyond this many states of a shape")->capture_default_str();
+  search->add_option("--most-states", x.most_states, "give up beyond this many states of a shape")
+      ->capture_default_str();
   search->add_flag("--quick", x.quick, "only the small shapes");
   search->add_flag("--list-shapes", x.list_shapes, "print the shapes with their fault budgets");
   search->add_flag("--list-mutants", x.list_mutants, "print the rules that can be removed");

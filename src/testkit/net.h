@@ -52,19 +52,20 @@ class Net {
   bool is_cut(const std::string& a, const std::string& b) const;
   void post(const NetEnd& to, ChannelEvent event, TimePoint at);
   void down(const NetEnd& to, std::string why, std::int32_t status, TimePoint at);
-  // Both directions. What `end` was sent until `arrived` is still read, as behind a closed socket; the rest is lost.
+  // Both directions. What `end` was sent until `arrived` is still read, as behind a closed socket; the rest
+  // is lost.
   void unlink(const NetEnd& end, std::optional<TimePoint> arrived);
   FrameRule* rule_for(const std::string& from, const std::string& to, std::span<const std::byte> frame);
 
   std::map<std::string, NetChannel*> channels_;
-  std::map<NetEnd, NetEnd> links_;      // both directions
+  std::map<NetEnd, NetEnd> links_;  // both directions
   std::set<std::pair<std::string, std::string>> cuts_;
   std::map<std::string, std::map<Key, ChannelEvent>> mail_;  // by receiving manager
   std::map<std::size_t, FrameRule> rules_;
   std::size_t next_rule_ = 1;
-  std::uint32_t next_link_ = 1;         // never used twice
+  std::uint32_t next_link_ = 1;  // never used twice
   std::uint64_t next_mail_ = 0;
-  TimePoint latest_;                    // the newest time seen: cut() has no clock of its own
+  TimePoint latest_;  // the newest time seen: cut() has no clock of its own
   NetCounts counts_;
 };
 

@@ -170,14 +170,16 @@ class Net {
         feed(i, in::LinkUp{id, dial->endpoint, true});
         return;
       }
-      feed(i, in::DialFailed{dial->endpoint, Error{Code::kEnvironment, Who::kPeer, Next::kRetry, 111, "", "connection refused"}});
+      feed(i, in::DialFailed{dial->endpoint, Error{Code::kEnvironment, Who::kPeer, Next::kRetry, 111, "",
+                                                   "connection refused"}});
       return;
     }
     if (auto* close = std::get_if<out::CloseLink>(&o)) {
       Link& l = links.at(close->link.value);
       if (!l.up) return;
       l.up = false;
-      feed(l.a == i ? l.b : l.a, in::LinkDown{close->link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, "", "closed"}});
+      feed(l.a == i ? l.b : l.a,
+           in::LinkDown{close->link, Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, "", "closed"}});
       return;
     }
     n.seen.push_back(o);
@@ -195,7 +197,8 @@ class Net {
           nodes[i].posts.push_back(p);
           continue;
         }
-        feed(i, in::Completed{p.op, Error{Code::kTransport, Who::kTransport, Next::kNewRoom, 0, "", "fenced"}});
+        feed(i,
+             in::Completed{p.op, Error{Code::kTransport, Who::kTransport, Next::kNewRoom, 0, "", "fenced"}});
         feed(i, in::Quiesced{p.op});
       }
       feed(i, in::PeerFenced{fence->peer, {}});

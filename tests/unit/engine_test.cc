@@ -1,4 +1,5 @@
-// The engine, both roles, over a wire and a mover made of queues: the happy paths, aborts, loss, restarts, deadlines.
+// The engine, both roles, over a wire and a mover made of queues: the happy paths, aborts, loss, restarts,
+// deadlines.
 #include <gtest/gtest.h>
 
 #include "unit/engine_pair.h"
@@ -202,7 +203,9 @@ TEST_P(EnginePair, APageStillLentIsNotLentAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Movers, EnginePair, ::testing::Values(Kind::kPush, Kind::kPull, Kind::kLanded),
                          [](const auto& i) {
-                           return i.param == Kind::kPush ? "push" : i.param == Kind::kPull ? "pull" : "landed";
+                           return i.param == Kind::kPush   ? "push"
+                                  : i.param == Kind::kPull ? "pull"
+                                                           : "landed";
                          });
 
 }  // namespace

@@ -47,22 +47,23 @@ std::string leg_diagram() {
     for (std::size_t e = 0; e < kLegEvents; ++e) {
       const LegRow& row = kLegTable[st][e];
       if (row.cell != Cell::kMove) continue;
-      s += std::string("  ") + kLegStateNames[st] + " --> " + kLegStateNames[static_cast<std::size_t>(row.next)] +
-           " : " + kLegEventNames[e] + "\n";
+      s += std::string("  ") + kLegStateNames[st] + " --> " +
+           kLegStateNames[static_cast<std::size_t>(row.next)] + " : " + kLegEventNames[e] + "\n";
     }
   }
   return s + "  Sealed --> [*]\n  Quiet --> [*]\n```\n";
 }
 
 std::string message_table() {
-  std::string s = "| message | said by | key | answered by | said again | bound |\n|---|---|---|---|---|---|\n";
+  std::string s =
+      "| message | said by | key | answered by | said again | bound |\n|---|---|---|---|---|---|\n";
   for (const auto& m : kMessageTable) {
     const char* again = m.again == Again::kNever       ? "never"
                         : m.again == Again::kDebt      ? "until answered (debt)"
                         : m.again == Again::kHandshake ? "until both know"
                                                        : "each heartbeat";
-    s += std::string("| ") + m.name + " | " + m.sender + " | " + m.key + " | " + m.answer + " | " + again + " | " +
-         m.bound + " |\n";
+    s += std::string("| ") + m.name + " | " + m.sender + " | " + m.key + " | " + m.answer + " | " + again +
+         " | " + m.bound + " |\n";
   }
   return s;
 }

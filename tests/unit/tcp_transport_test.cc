@@ -170,7 +170,8 @@ TEST(TcpTransportTest, CancelledOperationsLeaveTheirNeighboursInTheQueueAlone) {
     }));
   };
   // One that was cancelled with its frame half sent still arrives whole.
-  ASSERT_TRUE(pair.until([&] { return arrived() >= 240 - cancelled; })) << arrived() << " of " << 240 - cancelled;
+  ASSERT_TRUE(pair.until([&] { return arrived() >= 240 - cancelled; }))
+      << arrived() << " of " << 240 - cancelled;
   for (std::uint64_t op = 1; op <= 240; ++op) {
     if (!pair.a.completed(op)->error.ok()) continue;
     const auto* item = pair.b.pool.data() + (op - 1) * 4096;

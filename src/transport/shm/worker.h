@@ -33,7 +33,7 @@ class Worker {
   void submit(Work, Done);
   void discard(
       std::shared_ptr<void> last);  // destroys it on the helper: unmapping gigabytes takes milliseconds
-  std::vector<Done> take();                  // of finished jobs, in order
+  std::vector<Done> take();  // of finished jobs, in order
   int wake_fd() const noexcept { return wake_.fd(); }  // readable while take() has something
 
  private:

@@ -15,8 +15,8 @@
 namespace kvferry {
 
 struct ThreadedOptions {
-  std::uint32_t posts = 256;        // accepted and not yet taken by the inner mover; more: kWouldBlock
-  std::uint32_t commands = 4096;    // other calls not yet carried out; more: kWouldBlock
+  std::uint32_t posts = 256;  // accepted and not yet taken by the inner mover; more: kWouldBlock
+  std::uint32_t commands = 4096;  // other calls not yet carried out; more: kWouldBlock
   std::uint32_t events = 4096;  // told by the inner mover and not yet taken; more: its progress() waits
   Duration patience =
       std::chrono::microseconds(500);  // lend() and drop_region() wait so long for their answer
