@@ -102,8 +102,8 @@ void Engine::State::canonical(std::string& bytes) const {
   for (const Endpoint& e : endpoints)
     w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size() << e.tells.size();
   w << ops.size();
-  for (const auto& [id, op] : ops)
-    w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
+  for (const auto& [id, op] : ops)  // by order, not by number: a read may be posted again and again
+    w << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
   for (const LoanRec& l : loans) w << l.serial << l.grant << l.room << l.holds << l.revoking;
   for (const auto& space : owner) {
     for (const auto o : space) w << o;

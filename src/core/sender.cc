@@ -53,6 +53,8 @@ bool Engine::State::answer_repeated(Peer& p, const wire::Grant& g) {
       it != p.in.end() && (it->second.state != GrantIn::State::kEnded || it->second.outstanding > 0);
   if (running && !mut(Mutant::kStaleWhileRunning)) {
     send(p, wire::Ready{g.number});
+  } else if (const auto told = p.debts.find({kind_of<wire::Fail>(), g.number, 0}); told != p.debts.end()) {
+    send(p, told->second.body);   // the cause, not only the end
   } else if (it == p.in.end() || mut(Mutant::kStaleWhileRunning)) {
     ++count.stale_answered;
     ack(p, What::kGrant, g.number, 0, true, Outcome::kFailed);

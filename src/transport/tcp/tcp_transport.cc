@@ -311,21 +311,30 @@ void TcpMover::take_hints() {
     const auto it = op_peers_.find(id.value);
     Peer* peer = it == op_peers_.end() ? nullptr : peer_of(it->second);
     OutOp* op = peer == nullptr ? nullptr : peer->outbox.find(id);
-    if (op != nullptr) {
-      fail_op(*peer, *op,
-              {Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "tcp operation " + std::to_string(id.value),
-               "cancelled"});
+    if (op == nullptr) continue;
+    // All of it is in the kernel but for the rest of a frame that has begun: it will arrive, so it ends as done.
+    if (drop_unsent(*peer, *op) == 0 && op->cut) continue;
+    fail_op(*peer, *op,
+            {Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "tcp operation " + std::to_string(id.value),
+             "cancelled"});
+  }
+}
+
+// Frames of this operation of which nothing was sent are forgotten; returns how many.
+std::uint32_t TcpMover::drop_unsent(Peer& peer, OutOp& op) {
+  std::uint32_t dropped = 0;
+  for (const Peer::Slot& slot : peer.slots) {
+    if (Lane* lane = lane_of(slot.lane); lane != nullptr) {
+      dropped += static_cast<std::uint32_t>(lane->drop_unsent(op.sequence));
     }
   }
+  op.frames_queued -= dropped;
+  return dropped;
 }
 
 void TcpMover::fail_op(Peer& peer, OutOp& op, Error error) {
   peer.outbox.fail(op, std::move(error));
-  for (const Peer::Slot& slot : peer.slots) {
-    if (Lane* lane = lane_of(slot.lane); lane != nullptr) {
-      op.frames_queued -= static_cast<std::uint32_t>(lane->drop_unsent(op.sequence));
-    }
-  }
+  drop_unsent(peer, op);
   if (op.ended()) end_op(peer, op.sequence);
 }
 

@@ -82,6 +82,7 @@ class TcpMover final : public TcpTransport, private LaneOwner {
   bool has_work(const Lane&) const;
   void end_ended(Peer&);
   void end_op(Peer&, std::uint64_t sequence);
+  std::uint32_t drop_unsent(Peer&, OutOp&);
   void fail_op(Peer&, OutOp&, Error);
   void fail_all(Peer&, const Error&);
   Peer* peer_of(PeerId) noexcept;
