@@ -86,6 +86,8 @@ void write_peer(Writer& w, const Peer& p) {
     if (const auto* g = std::get_if<wire::Grant>(&d.body)) w << g->sealed;
     if (const auto* r = std::get_if<wire::Release>(&d.body)) w << r->loan;
   }
+  w << p.dropped << p.watched;
+  for (const auto& o : p.early_offers) w << o.grant << o.chunk << o.ticket.loan;
   w << p.waiting_window.size() << p.blocked.size();
   for (const auto& [room, s] : p.sealed_rooms) w << room << s.first << s.second;
 }
@@ -93,17 +95,19 @@ void write_peer(Writer& w, const Peer& p) {
 
 void Engine::State::canonical(std::string& bytes) const {
   Writer w(bytes);
-  w << next_grant_base << stopping << rekey_wanted << rekeying << region_generation << rooms.size();
+  w << next_peer << next_grant_base << stopping << rekey_wanted << rekeying << region_generation << rooms.size();
   for (const Room& r : rooms) write_room(w, r);
   w << peers.size();
   for (const auto& [id, p] : peers) write_peer(w, p);
   w << links.size();
   for (const auto& [id, l] : links) w << id << l.peer << l.endpoint << l.dialled << (l.bad > 0);
-  for (const Endpoint& e : endpoints)
+  for (const Endpoint& e : endpoints) {
     w << e.peer << e.link << e.dialling << e.wanted << e.waiters.size() << e.tells.size();
+    for (const auto& t : e.tells) w << t.room << t.tag << t.leg << t.cause;
+  }
   w << ops.size();
-  for (const auto& [id, op] : ops)  // by order, not by number: a read may be posted again and again
-    w << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
+  for (const auto& [id, op] : ops)  // by number: the mover knows it by that
+    w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
   for (const LoanRec& l : loans) w << l.serial << l.grant << l.room << l.holds << l.revoking;
   for (const auto& space : owner) {
     for (const auto o : space) w << o;

@@ -17,16 +17,16 @@ bool is_resend(std::string_view name) { return name == "resend" || name == "hell
 
 Fingerprint fingerprint_of(const std::string& bytes) { return {hash64(bytes, 1), hash64(bytes, 2)}; }
 
-EngineId EngineTable::add(std::uint32_t node, const core::EngineConfig& config) {
+EngineId EngineTable::add(std::uint32_t life, const core::EngineConfig& config) {
   Slot slot;
-  slot.node = node;
+  slot.life = life;
   slot.engine = std::make_unique<core::Engine>(config);
   return intern(std::move(slot));
 }
 
 EngineId EngineTable::intern(Slot slot) {
   std::string bytes;
-  put(bytes, slot.node);
+  put(bytes, slot.life);
   put(bytes, slot.loans);
   slot.engine->canonical(bytes);
   const auto [it, fresh] = by_print_.try_emplace(fingerprint_of(bytes), static_cast<EngineId>(slots_.size()));
@@ -50,7 +50,7 @@ const EngineStep& EngineTable::step(EngineId id, const core::Input& input, std::
   if (const auto it = steps_.find(k); it != steps_.end()) return it->second;
   const Slot& from = slots_[id];
   Slot next;
-  next.node = from.node;
+  next.life = from.life;
   next.loans = from.loans;
   next.engine = std::make_unique<core::Engine>(*from.engine);
   core::Outputs outputs;
@@ -64,7 +64,7 @@ const EngineStep& EngineTable::fire(EngineId id, std::size_t timer) {
   const core::TimerRef ref = timers(id)[timer];
   const Slot& from = slots_[id];
   Slot next;
-  next.node = from.node;
+  next.life = from.life;
   next.loans = from.loans;
   next.engine = std::make_unique<core::Engine>(*from.engine);
   core::Outputs outputs;

@@ -43,7 +43,7 @@ class EngineTable {
  public:
   static constexpr TimePoint kNow = TimePoint{} + std::chrono::hours(1);  // time stands still
 
-  EngineId add(std::uint32_t node, const core::EngineConfig&);
+  EngineId add(std::uint32_t life, const core::EngineConfig&);
   const core::Engine& at(EngineId id) const { return *slots_[id].engine; }
   // `key` tells inputs apart that may be given in one state.
   const EngineStep& step(EngineId, const core::Input&, std::uint64_t key);
@@ -60,7 +60,7 @@ class EngineTable {
  private:
   struct Slot {
     std::unique_ptr<core::Engine> engine;
-    std::uint32_t node = 0;
+    std::uint32_t life = 0;            // whose: an engine of the next life is another one
     std::uint64_t loans = 0;           // the highest serial handed out
     bool timers_known = false, owed_known = false;
     std::vector<core::TimerRef> timers;

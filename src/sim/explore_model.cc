@@ -51,7 +51,7 @@ ExploreState ExploreModel::initial(Laws& laws) {
   for (std::uint32_t i = 0; i < nodes; ++i) {
     ExploreNode n;
     n.life = mover->birth(i, geometry_of(shape_.cluster, places_[i]));
-    n.engine = engines_.add(i, config(i, n.life));
+    n.engine = engines_.add(n.life, config(i, n.life));
     n.users.resize(shape_.programs[i].size());
     s.nodes.push_back(std::move(n));
   }

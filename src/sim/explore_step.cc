@@ -292,7 +292,7 @@ void ExploreStep::crash(std::uint32_t node) {
 void ExploreStep::restart(std::uint32_t node) {
   ExploreNode& n = s_.nodes[node];
   n.life = mover().birth(node, geometry_of(m_.shape_.cluster, m_.places_[node]));
-  n.engine = m_.engines_.add(node, m_.config(node, n.life));
+  n.engine = m_.engines_.add(n.life, m_.config(node, n.life));
   n.up = true;
   s_.next_link[node] = 0;
   if (m_.places_[node].role != Role::kReceiver) return;

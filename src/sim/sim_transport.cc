@@ -434,6 +434,7 @@ void SimTransport::canonical(std::string& bytes) const {
     return a->poster != b->poster ? a->poster < b->poster : a->op < b->op;
   });
   for (const SimOp* op : ops) {
+    put(bytes, op->op.value);
     put(bytes, op->ticket.loan.serial);
     put(bytes, static_cast<std::uint8_t>(op->poster * 16 + op->target));
     put(bytes, static_cast<std::uint8_t>(op->path * 16 + op->landed));

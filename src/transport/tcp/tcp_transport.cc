@@ -312,7 +312,8 @@ void TcpMover::take_hints() {
     Peer* peer = it == op_peers_.end() ? nullptr : peer_of(it->second);
     OutOp* op = peer == nullptr ? nullptr : peer->outbox.find(id);
     if (op == nullptr) continue;
-    // All of it is in the kernel but for the rest of a frame that has begun: it will arrive, so it ends as done.
+    // All of it is in the kernel but for the rest of a frame that has begun: it will arrive, so it ends as
+    // done.
     if (drop_unsent(*peer, *op) == 0 && op->cut) continue;
     fail_op(*peer, *op,
             {Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "tcp operation " + std::to_string(id.value),
