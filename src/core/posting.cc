@@ -288,12 +288,17 @@ void Engine::State::unblock(Peer& first) {
   }
 }
 
+// Stops at the first that finds the window full again: walking the whole list for each operation is quadratic.
 void Engine::State::advance_blocked(Peer& p) {
-  const auto numbers = std::move(p.blocked);
+  auto numbers = std::move(p.blocked);
   p.blocked.clear();
-  for (const GrantNumber n : numbers) {
-    if (const auto g = p.in.find(n); g != p.in.end()) advance(p, g->second);
+  std::size_t next = 0;
+  while (next < numbers.size() && window_open(p)) {
+    if (const auto g = p.in.find(numbers[next++]); g != p.in.end()) advance(p, g->second);
   }
+  numbers.erase(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(next));
+  numbers.insert(numbers.end(), p.blocked.begin(), p.blocked.end());  // blocked again: behind the others
+  p.blocked = std::move(numbers);
   take_early_offers(p);
 }
 
