@@ -64,7 +64,7 @@ struct SideRecord {
   std::atomic<std::int64_t> opened_ns, granted_ns, pushed_ns, failing_ns, terminal_ns;
   std::atomic<std::uint64_t> tokens;  // prefill: pushed so far
   std::atomic<std::uint64_t> bytes;  // decode: landed, told at the end
-  std::atomic<std::uint32_t> abort_said;  // this side called abort()
+  std::atomic<std::uint32_t> abort_said;  // this side called abort() because the plan says so
   std::atomic<std::uint32_t> refused;  // decode: the prompt is larger than its pool
   std::atomic<std::uint64_t> writer_started, writer_random, serial;  // prefill: who writes this attempt
   std::uint32_t code = 0;  // kvferry::Code of the cause

@@ -27,8 +27,7 @@ void DecodeWorker::on_message(const Message& message) {
     case Message::Kind::kRelease: release(message.request); break;
     case Message::Kind::kAbort:
       if (Room* room = find(message.request); room != nullptr && room->attempt == message.attempt) {
-        core_.abort(room->handle, room->request,
-                    "the router gave the request up: its prefill process is gone");
+        core_.abort(room->handle, "the router gave the request up: its prefill process is gone");
       }
       break;
     default: break;
@@ -63,7 +62,7 @@ void DecodeWorker::open(const Message& message) {
   record.opened_ns = room->renewed_ns = monotonic_ns();
   record.state = SideState::kOpened;
   core_.tell(Message::Kind::kOpened, room->request, room->attempt);
-  if (room->abort_percent == Message::kAtOpen) core_.abort(room->handle, room->request, kPlanned);
+  if (room->abort_percent == Message::kAtOpen) fail_by_plan(*room);
   by_handle_[key_of(room->handle)] = room->request;
   opening_.push_back(room->request);
   rooms_[room->request] = std::move(room);
@@ -174,7 +173,7 @@ void DecodeWorker::refuse_too_large(Room& room, std::uint32_t pages) {
   const std::uint64_t have = core_.pool().pages() * core_.memory().page_bytes();
   core_.record(room.request).refused = 1;
   core_.abort(
-      room.handle, room.request,
+      room.handle,
       fmt::format(
           "trace line {}: a prompt of {} tokens is larger than the pool: it needs {:.1f} MiB of {:.1f} "
           "MiB; give a larger --pool-mib or a smaller --max-input-tokens",
@@ -202,13 +201,13 @@ bool DecodeWorker::lend_slice() {
   room.cursor = 0;
   if (!granted) {
     core_.refused("grant", granted.error());
-    core_.abort(room.handle, room.request, granted.error().line());
+    core_.abort(room.handle, granted.error().line());
     return true;
   }
   room.lent = true;
   core_.count(Count::kPagesLent, room.pages.size());
   core_.record(room.request).granted_ns = monotonic_ns();
-  if (room.abort_percent == 0) core_.abort(room.handle, room.request, kPlanned);
+  if (room.abort_percent == 0) fail_by_plan(room);
   if (room.abort_percent > 0) watched_.push_back(room.request);
   return true;
 }
@@ -348,13 +347,18 @@ void DecodeWorker::drop_block(std::uint64_t hash) {
   }
 }
 
+void DecodeWorker::fail_by_plan(const Room& room) {
+  core_.record(room.request).abort_said = 1;
+  core_.abort(room.handle, kPlanned);
+}
+
 void DecodeWorker::watch_aborts() {
   for (std::size_t i = 0; i < watched_.size();) {
     Room& room = *find(watched_[i]);
     const std::uint64_t all = room.pages.size() * core_.memory().page_bytes() + kAuxBytes;
     const std::uint64_t landed = core_.manager().info(room.handle).bytes;
     const bool due = landed * 100 >= all * static_cast<std::uint64_t>(room.abort_percent);
-    if (due && !room.failing) core_.abort(room.handle, room.request, kPlanned);
+    if (due && !room.failing) fail_by_plan(room);
     if (due || room.failing) {
       watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {

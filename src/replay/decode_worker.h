@@ -54,6 +54,7 @@ class DecodeWorker {
   bool lend_slice();
   bool verify_slice();
   void watch_aborts();
+  void fail_by_plan(const Room&);
   void renew_waiting();
   void begin_verify(Room&);
   void prove(Room&);

@@ -24,8 +24,7 @@ void PrefillWorker::on_message(const Message& message) {
     case Message::Kind::kResume: resume(message.request); break;
     case Message::Kind::kAbort:
       if (Room* room = find(message.request); room != nullptr && room->attempt == message.attempt) {
-        core_.abort(room->handle, room->request,
-                    "the router gave the request up: its decode process is gone");
+        core_.abort(room->handle, "the router gave the request up: its decode process is gone");
       }
       break;
     default: break;
@@ -183,7 +182,8 @@ void PrefillWorker::begin_stream(Room& room) {
 void PrefillWorker::fail_by_plan(Room& room) {
   room.abort_percent = Message::kNever;
   room.failing = true;
-  core_.abort(room.handle, room.request, kPlanned);
+  core_.record(room.request).abort_said = 1;
+  core_.abort(room.handle, kPlanned);
 }
 
 void PrefillWorker::renew(Room& room, std::int64_t now) {
@@ -261,7 +261,7 @@ bool PrefillWorker::push(Room& room) {
     if (pushed.error().code == Code::kWouldBlock) return false;
     core_.refused("push", pushed.error());
     room.failing = true;
-    core_.abort(room.handle, room.request, pushed.error().line());
+    core_.abort(room.handle, pushed.error().line());
     return true;
   }
   chunk.out = true;

@@ -182,8 +182,8 @@ void Referee::kill(std::uint32_t slot, bool restart) {
     const bool hit = dead == Side::kPrefill ? request.prefill == slot : request.decode == slot;
     if (!hit) continue;
     request.bereaved = true;
-    if (request.half[at(dead)].over()) continue;
-    request.kill_hit = true;
+    // What has ended there may not have been told to the other side yet.
+    if (!request.half[at(dead)].over()) request.kill_hit = true;
     const SideRecord& survived = record(index, survivor);
     if (request.half[at(survivor)].over()) continue;
     const bool begun = survived.attempt == request.attempt && survived.granted_ns != 0;
@@ -336,7 +336,7 @@ void Referee::succeed(std::uint32_t index, Request& request) {
 }
 
 bool Referee::cancelled(std::uint32_t index, const Request& request) const {
-  if (request.attempt != 0 || request.given_up || request.plan.abort_percent == Message::kNever) return false;
+  if (request.attempt != 0 || request.plan.abort_percent == Message::kNever) return false;
   const SideRecord& side = record(index, request.plan.abort_side);
   return side.attempt == request.attempt && side.abort_said != 0;
 }
@@ -346,15 +346,14 @@ std::string Referee::cause_of(std::uint32_t index, Request& request) {
   const SideRecord& decode = record(index, Side::kDecode);
   const SideRecord& prefill = record(index, Side::kPrefill);
   request.reason = decode.attempt == request.attempt && decode.why[0] != '\0' ? decode.why : prefill.why;
+  if (request.reason.empty() && request.kill_hit)
+    request.reason = "its processes were killed before they could say why";
   if (cancelled(index, request)) return fmt::format("aborted by {}", name_of(request.plan.abort_side));
   if (decode.attempt == request.attempt && decode.refused != 0) return "prompt larger than the pool";
-  if (request.kill_hit) {
-    if (request.reason.empty()) request.reason = "both processes were killed";
-    return "killed on the retry too";
-  }
+  if (request.kill_hit) return "killed on the retry too";
   ++tally_.unexplained;
   const SideRecord& source = decode.code != 0 ? decode : prefill;
-  if (tally_.note.empty()) tally_.note = fmt::format("room {} failed: {}", index + 1, request.reason);
+  if (tally_.note.empty()) tally_.note = "unexplained: " + describe(index);
   return name_of(static_cast<Code>(source.code));
 }
 
@@ -399,30 +398,51 @@ void Referee::look_for_hung() {
   }
 }
 
+const char* Referee::state_of(std::uint32_t index, Side side) const {
+  const Half& half = requests_[index].half[at(side)];
+  const SideRecord& r = record(index, side);
+  if (half.gone) return "dead";
+  if (half.ended) return r.state == SideState::kSuccess ? "succeeded" : "failed";
+  if (r.attempt != requests_[index].attempt || r.opened_ns == 0) return "not opened";
+  if (r.terminal_ns != 0) return "terminal";
+  if (r.failing_ns != 0) return "failing";
+  if (r.pushed_ns != 0) return "pushed all";
+  return r.granted_ns != 0 ? "granted" : "opened";
+}
+
+std::string Referee::describe(std::uint32_t index) const {
+  const Request& request = requests_[index];
+  const std::int64_t now = monotonic_ns();
+  std::string text = fmt::format("room {} attempt {}", index + 1, request.attempt + 1);
+  if (request.kill_hit) text += request.given_up ? ", given up after a kill" : ", hit by a kill";
+  for (const Side side : {Side::kPrefill, Side::kDecode}) {
+    const SideRecord& r = record(index, side);
+    const std::int64_t since =
+        std::max(r.terminal_ns.load(), std::max(r.granted_ns.load(), r.opened_ns.load()));
+    text += fmt::format("; {} life {} is {} for {:.3f} s",
+                        fleet_.name(side == Side::kPrefill ? request.prefill : request.decode),
+                        side == Side::kPrefill ? request.prefill_life : request.decode_life,
+                        state_of(index, side), ms_between(since, now) / 1000);
+    if (r.why[0] != '\0') text += fmt::format(" ({})", r.why);
+  }
+  return text;
+}
+
 std::string Referee::describe_live() const {
+  constexpr std::size_t kShown = 4;
   std::map<std::string, std::uint64_t> states;
-  for (const std::uint32_t index : live_list_) {
-    std::string text;
-    for (const Side side : {Side::kPrefill, Side::kDecode}) {
-      const Half& half = requests_[index].half[at(side)];
-      const SideRecord& r = record(index, side);
-      const char* state = half.gone                               ? "dead"
-                          : half.ended                            ? "ended"
-                          : r.attempt != requests_[index].attempt ? "not opened"
-                          : r.terminal_ns != 0                    ? "terminal"
-                          : r.failing_ns != 0                     ? "failing"
-                          : r.pushed_ns != 0                      ? "pushed all"
-                          : r.granted_ns != 0                     ? "granted"
-                          : r.opened_ns != 0                      ? "opened"
-                                                                  : "not opened";
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(side), state);
-    }
-    ++states[text];
+  std::string some;
+  for (std::size_t i = 0; i < live_list_.size(); ++i) {
+    const std::uint32_t index = live_list_[i];
+    ++states[fmt::format("prefill {}, decode {}", state_of(index, Side::kPrefill),
+                         state_of(index, Side::kDecode))];
+    if (i < kShown) some += "; " + describe(index);
   }
   std::string all;
-  for (const auto& [text, count] : states)
+  for (const auto& [text, count] : states) {
     all += fmt::format("{}{} rooms: {}", all.empty() ? "" : "; ", count, text);
-  return all;
+  }
+  return all + some;
 }
 
 void Referee::finish() {

@@ -95,6 +95,8 @@ class Referee {
   bool cancelled(std::uint32_t index, const Request&) const;
   void measure_kill(std::uint32_t index, const Request&);
   void look_for_hung();
+  const char* state_of(std::uint32_t index, Side side) const;
+  std::string describe(std::uint32_t index) const;
   SideRecord& record(std::uint32_t index, Side side) const { return area_.side(index, side); }
 
   Area& area_;

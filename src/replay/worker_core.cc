@@ -100,8 +100,7 @@ void WorkerCore::tell(Message::Kind kind, std::uint32_t request, std::uint32_t a
   link_.send(message);
 }
 
-void WorkerCore::abort(Handle handle, std::uint32_t request, const std::string& why) {
-  record(request).abort_said = 1;
+void WorkerCore::abort(Handle handle, const std::string& why) {
   if (Result<> said = manager_->abort(handle, why); !said) refused("abort", said.error());
 }
 

@@ -46,7 +46,7 @@ class WorkerCore {
   SideRecord& record(std::uint32_t request) { return area_.side(request, side_); }
   void note_cause(std::uint32_t request, const Error&);
   void tell(Message::Kind, std::uint32_t request, std::uint32_t attempt);
-  void abort(Handle, std::uint32_t request, const std::string& why);
+  void abort(Handle, const std::string& why);
   void refused(std::string_view call, const Error&);  // counts and logs what should not happen
 
   // Pages on their way back: checked against `tag` if `check`, poisoned, then free. Done in slices by
