@@ -101,7 +101,10 @@ struct Operation {
 
 struct Event {
   enum class Kind : std::uint8_t {
-    kCompleted,  // op, error (ok = done); exactly once per accepted post
+    // op, error (ok = done); exactly once per accepted post. kRefused by kPeer says that the lender recalled
+    // its
+    // loan: the core then waits for the lender's own reason. Any other error fails the room at once.
+    kCompleted,
     kQuiesced,  // op: nothing of it can move any more; exactly once, with or after kCompleted
     kArrived,  // peer, loan (ours), bytes, notice: these bytes are in place and visible
     kRevoked,  // loan (ours): nothing can land in / be accepted from it any more; exactly once per revoke

@@ -26,9 +26,13 @@ class Writer {
   Writer& operator<<(LoanId l) { return *this << l.slot << l.serial; }
   Writer& operator<<(const Tag& t) { return *this << t.attempt << t.tokens << t.last_block_hash; }
   Writer& operator<<(const Incarnation& i) { return *this << i.started_ms << i.random; }
-  Writer& operator<<(const Cause& c) {   // an error counts by its code and who said it first
-    out_ += c.why.substr(0, 24);
-    return *this << c.code << c.who;
+  Writer& operator<<(
+      const Cause& c) {  // whole: it travels in REVOKE and FAIL, and frames are told apart by it
+    out_ += c.what;
+    out_ += '\0';
+    out_ += c.why;
+    out_ += '\0';
+    return *this << c.code << c.who << c.next << c.status;
   }
   Writer& operator<<(const PageRuns& runs) {
     *this << runs.size();
@@ -43,6 +47,7 @@ class Writer {
 void write_leg(Writer& w, const Leg& l) {
   w << l.state << l.peer << l.number << l.endpoint << l.loan << l.loan_live << l.loan_revoking
     << l.remote_drained << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence
+    << l.refusal << l.recalled << l.refused_chunk
     << std::min<std::uint32_t>(l.proof_count, 4);  // counted for a mutant only
   w << l.manifest.chunks.size();
   for (const auto& p : l.proofs) w << p.state << p.bytes << p.loan;
@@ -82,20 +87,22 @@ void write_peer(Writer& w, const Peer& p) {
   for (const auto& [k, d] : p.debts) {
     w << k.kind << k.number << k.sub;
     if (const auto* f = std::get_if<wire::Fail>(&d.body)) w << f->drained << f->cause;
-    if (const auto* v = std::get_if<wire::Revoke>(&d.body)) w << v->cause;
-    if (const auto* g = std::get_if<wire::Grant>(&d.body)) w << g->sealed;
+    if (const auto* v = std::get_if<wire::Revoke>(&d.body)) w << v->cause << v->floor;
+    if (const auto* g = std::get_if<wire::Grant>(&d.body)) w << g->sealed << g->floor;
     if (const auto* r = std::get_if<wire::Release>(&d.body)) w << r->loan;
   }
   w << p.dropped << p.watched;
   for (const auto& o : p.early_offers) w << o.grant << o.chunk << o.ticket.loan;
-  w << p.waiting_window.size() << p.blocked.size();
+  w << p.waiting_window.size() << p.blocked.size() << p.tells.size();
+  for (const auto& t : p.tells) w << t.room << t.tag << t.leg << t.cause;
   for (const auto& [room, s] : p.sealed_rooms) w << room << s.first << s.second;
 }
 }  // namespace
 
 void Engine::State::canonical(std::string& bytes) const {
   Writer w(bytes);
-  w << next_peer << next_grant_base << stopping << rekey_wanted << rekeying << region_generation << rooms.size();
+  w << next_peer << next_grant_base << stopping << rekey_wanted << rekeying << region_generation
+    << rooms.size();
   for (const Room& r : rooms) write_room(w, r);
   w << peers.size();
   for (const auto& [id, p] : peers) write_peer(w, p);
@@ -107,16 +114,17 @@ void Engine::State::canonical(std::string& bytes) const {
   }
   w << ops.size();
   for (const auto& [id, op] : ops)  // by number: the mover knows it by that
-    w << id << op.grant << op.room << op.chunk << op.completed << op.failed << op.holds;
-  for (const LoanRec& l : loans) w << l.serial << l.grant << l.room << l.holds << l.revoking;
+    w << id << op.peer << op.grant << op.room << op.leg << op.chunk << op.completed << op.failed << op.holds;
+  for (const LoanRec& l : loans)
+    w << l.serial << l.peer << l.grant << l.room << l.leg << l.holds << l.revoking;
   for (const auto& space : owner) {
     for (const auto o : space) w << o;
   }
   for (const auto& space : readers) {
     for (const auto n : space) w << n;
   }
-  for (const auto& [room, g] : graves) {
-    w << room << g.tag << g.cause;
+  for (const auto& [key, g] : graves) {
+    w << key.first << key.second << g.cause;
     for (const bool b : g.registered) w << b;
   }
   for (const auto& [room, list] : recalls) {

@@ -45,6 +45,8 @@ void Engine::State::dues(const Room& r, std::vector<Due>& due) const {
     }
   }
   for (std::uint32_t k = 0; k < r.legs.size(); ++k) {
+    if (!r.failing && r.legs[k].recalled)
+      due.push_back({"refused", r.legs[k].refused_at + paused + d.drain, k});
     if (r.legs[k].state == LegState::kRevoking)
       due.push_back({"drain", r.legs[k].cut_at + paused + d.drain, k});
   }
@@ -157,6 +159,11 @@ std::string Engine::State::who_is_missing(const Room& r) const {
 void Engine::State::room_due(Room& r, const Due& due) {
   const std::string_view name = due.name;
   if (name == "drain") return leg_due(r, due.sub);
+  if (name == "refused") {
+    Cause c = r.legs[due.sub].refusal;
+    c.why += "; the lender's reason did not come within " + seconds(cfg.deadlines.drain);
+    return fail_room(r, std::move(c));
+  }
   std::string why = std::string(name_of(r.shown)) + " timed out after " + seconds(now - r.created) +
                     " (deadline " + due.name + "): ";
   if (name == "bootstrap" || name == "handshake") why += who_is_missing(r);
@@ -164,7 +171,12 @@ void Engine::State::room_due(Room& r, const Due& due) {
     why += "no byte came from prefill within " + seconds(cfg.deadlines.waiting);
   if (name == "waiting" && r.role == Role::kSender)
     why += "nothing was pushed within " + seconds(cfg.deadlines.waiting);
-  if (name == "progress") why += "no progress for " + seconds(cfg.deadlines.progress);
+  if (name == "progress") {
+    why += "no progress for " + seconds(cfg.deadlines.progress);
+    for (const Leg& leg : r.legs) {
+      if (!leg.refusal.ok()) why += "; " + leg.refusal.why;
+    }
+  }
   if (name == "client") why += "the client's deadline is over";
   const Who who =
       name == "client" || (name == "waiting" && r.role == Role::kSender) ? Who::kLocal : Who::kPeer;

@@ -323,11 +323,24 @@ void Engine::State::on(const in::Completed& i) {
     if (mut(Mutant::kDoneBeforeQuiesced) && r != nullptr && g != p->in.end()) maybe_done(*p, *r, g->second);
   }
   if (r == nullptr || i.error.ok() || r->failing || r->terminal || mut(Mutant::kReadAccepted)) return;
-  const Leg& leg = r->legs[op.leg];
-  if (op.access == Access::kRead) return;   // the sender's FAIL tells why its lease ended; see read_ended
+  Leg& leg = r->legs[op.leg];
   Cause c = cause_of(Code::kTransport, Who::kTransport, Next::kNewRoom, *r, i.error.why, &leg);
   c.status = i.error.status;
-  fail_room(*r, std::move(c));
+  const bool recalled = i.error.code == Code::kRefused && i.error.who == Who::kPeer;
+  const bool again = op.access == Access::kRead;  // nobody else touches its pages; the OFFER comes again
+  if (!recalled && !again) return fail_room(*r, std::move(c));
+  if (recalled && mut(Mutant::kRefusalIsCause)) return fail_room(*r, std::move(c));
+  refused(*r, leg, op.chunk, recalled, std::move(c));
+}
+
+void Engine::State::refused(Room& r, Leg& leg, std::uint32_t chunk, bool recalled, Cause cause) {
+  if (is_closed(leg.state)) return;
+  leg.recalled = leg.recalled || recalled;
+  if (!leg.refusal.ok()) return;
+  leg.refusal = std::move(cause);
+  leg.refused_at = acc();
+  leg.refused_chunk = chunk;
+  arm(r);
 }
 
 void Engine::State::on(const in::Quiesced& i) {

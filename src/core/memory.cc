@@ -120,11 +120,10 @@ void Engine::State::hold_source(const ChunkSpec& c, int delta) {
 void Engine::State::bury(Room& r) {
   if (graves.size() >= cfg.limits.recalls) graves.erase(graves.begin());
   Grave g;
-  g.tag = r.tag;
   g.cause = r.cause;
   g.until = std::max(now + cfg.deadlines.tombstone, r.created + cfg.deadlines.bootstrap);
   for (const Leg& leg : r.legs) g.registered.push_back(leg.number != 0);
-  graves[r.id.value] = std::move(g);
+  graves[{r.id.value, r.tag}] = std::move(g);
   arm_memory();
 }
 
@@ -136,16 +135,16 @@ void Engine::State::add_recall(RoomId room, Recall c) {
   arm_memory();
 }
 
-std::optional<Cause> Engine::State::take_recall(RoomId room, const Tag& tag) {
+std::vector<Recall> Engine::State::take_recalls(RoomId room, const Tag& tag) {
+  std::vector<Recall> taken;
   const auto it = recalls.find(room.value);
-  if (it == recalls.end()) return std::nullopt;
-  const auto hit =
-      std::find_if(it->second.begin(), it->second.end(), [&](const Recall& c) { return c.tag == tag; });
-  if (hit == it->second.end()) return std::nullopt;
-  Cause cause = hit->cause;
+  if (it == recalls.end()) return taken;
+  for (const Recall& c : it->second) {
+    if (c.tag == tag) taken.push_back(c);
+  }
   std::erase_if(it->second, [&](const Recall& c) { return c.tag == tag; });
   if (it->second.empty()) recalls.erase(it);
-  return cause;
+  return taken;
 }
 
 void Engine::State::forget_old() {

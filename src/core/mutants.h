@@ -15,6 +15,7 @@ namespace kvferry::core {
   X(kNoSeenBitmap, "no-seen-bitmap", "2: a grant may be accepted twice")                                   \
   X(kRevokeNotSeen, "revoke-not-seen", "2: REVOKE does not mark its number seen")                          \
   X(kBelowWindowAccepted, "below-window-accepted", "2: a number below the window is accepted")             \
+  X(kFloorPassesRevoke, "floor-passes-revoke", "2: the floor passes a number whose REVOKE is unanswered")  \
   X(kNoWindowLimit, "no-window-limit", "2: the receiver runs past the window")                             \
   X(kStaleWhileRunning, "stale-while-running",                                                             \
     "2: a repeated GRANT is answered STALE while its operation runs")                                      \
@@ -41,6 +42,8 @@ namespace kvferry::core {
   X(kReceiverSiblingsGoOn, "receiver-siblings-go-on",                                                      \
     "16: a failed leg does not abort its siblings (receiver)")                                             \
   X(kSenderSiblingsGoOn, "sender-siblings-go-on", "16: a failed leg does not abort its siblings (sender)") \
+  X(kRefusalIsCause, "refusal-is-cause",                                                                   \
+    "16: the lender's refusal fails the room before its REVOKE tells why")                                 \
   X(kLateLegUntold, "late-leg-untold", "16: a leg that registers after the failure is parked")             \
   X(kRevokeWithoutCause, "revoke-without-cause", "16: REVOKE does not carry the first cause")              \
   X(kIdleLegUntold, "idle-leg-untold", "16: a receiver failing with an Idle leg tells that peer nothing")  \

@@ -426,6 +426,7 @@ void Engine::State::peer_dead(Peer& p, const std::string& evidence, bool ended) 
   if (ended && !p.ended) {
     p.ended = true;
     p.debts.clear();
+    p.tells.clear();
     sweep.push_back(p.id);
   }
   if (p.life == Peer::Life::kDead) return;
@@ -530,8 +531,43 @@ void Engine::State::tell_now(Peer& p, Endpoint& e) {
   e.tells.clear();
   for (const auto& t : tells) {
     if (t.until <= now) continue;
-    const GrantNumber number = p.next_number++;
-    owe(p, {kind_of<wire::Revoke>(), number, 0}, wire::Revoke{number, t.room, t.tag, t.leg, t.cause});
+    tell(p, {t.room, t.tag, t.leg, t.cause});
+  }
+}
+
+// Rule 16: a number is taken and recalled in one step. Beyond the window it waits; beyond the bound it is not
+// told, and the peer's bootstrap deadline ends its room.
+void Engine::State::tell(Peer& p, Peer::Tell t) {
+  if (!p.tells.empty() || window_full(p)) {
+    if (p.tells.size() < p.grant_window) p.tells.push_back(std::move(t));
+    return;
+  }
+  say_over(p, std::move(t));
+}
+
+void Engine::State::say_over(Peer& p, Peer::Tell t) {
+  const GrantNumber floor = floor_of(p);  // before the number is taken: not above it
+  const GrantNumber number = p.next_number++;
+  owe(p, {kind_of<wire::Revoke>(), number, 0},
+      wire::Revoke{number, t.room, t.tag, t.leg, std::move(t.cause), floor});
+}
+
+// The floor may have moved: who waited for the window goes on.
+void Engine::State::window_moved(Peer& p) {
+  while (!p.tells.empty() && !window_full(p)) {
+    Peer::Tell t = std::move(p.tells.front());
+    p.tells.pop_front();
+    say_over(p, std::move(t));
+    if (p.life == Peer::Life::kDead) return;
+  }
+  if (p.waiting_window.empty() || window_full(p)) return;
+  const auto waiting = std::move(p.waiting_window);
+  p.waiting_window.clear();
+  for (const GrantOut& w : waiting) {
+    Room* r = find(w.room);
+    if (r == nullptr || r->failing || w.leg >= r->legs.size()) continue;
+    r->legs[w.leg].waits_window = false;
+    emit_grants(*r);
   }
 }
 

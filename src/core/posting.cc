@@ -33,7 +33,7 @@ void Engine::State::advance(Peer& p, GrantIn& g) {
     Room* r = find(h);
     if (r == nullptr || r->failing || r->terminal || g.state != GrantIn::State::kBound) return;
     if (g.next_chunk >= r->chunks.size()) break;
-    if (!r->chunks[g.next_chunk].fired || !p.ready) return;
+    if (!r->chunks[g.next_chunk].fired || !p.ready || !r->legs[g.grant.leg].refusal.ok()) return;
     if (!post_chunk(p, *r, g)) return;
     if (p.in.find(number) == p.in.end()) return;
   }
@@ -232,6 +232,7 @@ bool Engine::State::offer_chunk(Peer& p, Room& r, GrantIn& g, Pieces& pieces, bo
 
 void Engine::State::maybe_done(Peer& p, Room& r, GrantIn& g) {
   if (!g.last_posted || g.done_said || g.state != GrantIn::State::kBound || r.failing) return;
+  if (!r.legs[g.grant.leg].refusal.ok()) return;
   const std::uint32_t left =
       mut(Mutant::kDoneBeforeQuiesced) && g.grant.access == Access::kWrite ? g.incomplete : g.outstanding;
   if (left > 0) return;
@@ -288,7 +289,8 @@ void Engine::State::unblock(Peer& first) {
   }
 }
 
-// Stops at the first that finds the window full again: walking the whole list for each operation is quadratic.
+// Stops at the first that finds the window full again: walking the whole list for each operation is
+// quadratic.
 void Engine::State::advance_blocked(Peer& p) {
   auto numbers = std::move(p.blocked);
   p.blocked.clear();

@@ -54,6 +54,7 @@ void Engine::State::on_offer(Peer& p, const wire::Offer& o) {
   Room* r = room_of(p, o.grant, leg);
   const bool live =
       r != nullptr && !r->failing && (leg->state == LegState::kGranted || leg->state == LegState::kActive);
+  if (live && leg->recalled) return;  // the sender recalled a loan of this grant: its FAIL is on its way
   if (!live) {
     send(p, wire::Release{o.grant, o.chunk, o.ticket.loan});
     return;
@@ -151,11 +152,12 @@ void Engine::State::read_done(OpId, Op& op) {
   if (r->failing) return maybe_quiet(*r, leg);
   Leg::Proof& proof = leg.proofs[op.chunk];
   if (op.failed) {
-    // Its lease ended under us: the sender's FAIL names the cause; the progress deadline bounds the wait for
-    // it.
+    // Its lease ended under us (the sender's FAIL names the cause), or it may be read again when the OFFER
+    // comes again: the deadlines "refused" and "progress" bound these waits.
     proof.state = Leg::Proof::State::kNone;
     return;
   }
+  if (!leg.recalled && leg.refused_chunk == op.chunk) leg.refusal = {};
   const LoanId loan = proof.loan;
   proof.state = Leg::Proof::State::kNone;
   owe(*p, {kind_of<wire::Release>(), op.grant, op.chunk}, wire::Release{op.grant, op.chunk, loan});

@@ -111,8 +111,19 @@ void Engine::State::emit_grants(Room& r) {
   arm(r);
 }
 
+// Every number below it is closed at both ends: no leg of ours lives under it, and no REVOKE of it is
+// unanswered (below its floor a sender forgets what it has seen, and a REVOKE would leave no recall).
 GrantNumber Engine::State::floor_of(const Peer& p) const {
-  return p.out.empty() ? p.next_number : p.out.begin()->first;
+  GrantNumber floor = p.out.empty() ? p.next_number : p.out.begin()->first;
+  if (mut(Mutant::kFloorPassesRevoke)) return floor;
+  const auto recalled = p.debts.lower_bound({kind_of<wire::Revoke>(), 0, 0});
+  if (recalled != p.debts.end() && recalled->first.kind == kind_of<wire::Revoke>())
+    floor = std::min(floor, recalled->first.number);
+  return floor;
+}
+
+bool Engine::State::window_full(const Peer& p) const {
+  return p.next_number >= floor_of(p) + p.grant_window && !mut(Mutant::kNoWindowLimit);
 }
 
 // Rule 1: the leg is lent in the very step that emits its GRANT.
@@ -125,7 +136,7 @@ void Engine::State::emit_grant(Peer& p, Room& r, Leg& leg) {
                           &leg));
     return;
   }
-  if (p.next_number >= floor_of(p) + p.grant_window && !mut(Mutant::kNoWindowLimit)) {
+  if (window_full(p)) {
     if (!leg.waits_window)
       p.waiting_window.push_back({r.handle, static_cast<std::uint32_t>(&leg - r.legs.data())});
     leg.waits_window = true;
@@ -398,15 +409,7 @@ void Engine::State::close_out(Peer& p, Leg& leg) {
   const GrantNumber floor = floor_of(p);
   if (floor > p.sealed.size()) p.sealed.raise(floor - p.sealed.size());
   sweep.push_back(p.id);
-  if (p.waiting_window.empty()) return;
-  auto waiting = std::move(p.waiting_window);
-  p.waiting_window.clear();
-  for (const GrantOut& w : waiting) {
-    Room* r = find(w.room);
-    if (r == nullptr || r->failing || w.leg >= r->legs.size()) continue;
-    r->legs[w.leg].waits_window = false;
-    emit_grants(*r);
-  }
+  window_moved(p);
 }
 
 void Engine::State::on_fail(Peer& p, const wire::Fail& m) {
@@ -432,7 +435,7 @@ void Engine::State::on_revoked(Peer& p, const wire::Revoked& m) {
   pay_all(p, kind_of<wire::Revoke>(), m.grant);
   Leg* leg = nullptr;
   Room* r = room_of(p, m.grant, leg);
-  if (r == nullptr) return;
+  if (r == nullptr) return window_moved(p);
   leg->remote_drained = true;
   if (!r->failing) {
     fail_room(*r,

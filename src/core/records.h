@@ -51,6 +51,13 @@ struct Leg {
   TimePoint lost_at;  // Lost since
   bool fence_failed = false;  // quarantined
   bool evidence = false;  // sender: the receiver's leg can no longer become Sealed
+  // An operation failed and the room goes on: the lender recalled its loan (its REVOKE or FAIL tells why; the
+  // deadline "refused" bounds the wait), or a read may be tried again at the next OFFER (the deadline
+  // "progress").
+  Cause refusal;
+  TimePoint refused_at;  // accusing time
+  bool recalled = false;
+  std::uint32_t refused_chunk = 0;
 };
 
 struct Chunk {  // sender: one push
@@ -184,6 +191,13 @@ struct Peer {
   GrantNumber next_number = 1;
   std::map<GrantNumber, GrantOut> out;  // live legs
   std::vector<GrantOut> waiting_window;
+  struct Tell {  // a room that ended before its GRANT: told by a REVOKE with a number of its own
+    RoomId room;
+    Tag tag;
+    std::uint32_t leg = 0;
+    Cause cause;
+  };
+  std::deque<Tell> tells;  // wait for the window; at most grant_window
   SeenWindow sealed;  // numbers that ended Sealed, for late questions
   // As sender towards them.
   SeenWindow seen;
@@ -260,9 +274,9 @@ struct LoanRec {
   std::uint32_t mover = 0;
 };
 
-// A sender's failed room, remembered until its number is opened again or the tombstone time ends (rule 16).
+// A sender's failed room, remembered until its number and tag are opened again or the tombstone time ends
+// (rule 16).
 struct Grave {
-  Tag tag;
   Cause cause;
   std::vector<bool> registered;  // by leg index
   TimePoint until;

@@ -217,16 +217,14 @@ void Engine::State::cut_leg(Room& r, Leg& leg, bool inform) {
   }
   if (idle) {
     if (!p->ended && !mut(Mutant::kIdleLegUntold)) {
-      leg.number = p->next_number++;
-      owe(*p, {kind_of<wire::Revoke>(), leg.number, 0},
-          wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
+      tell(*p, {r.id, r.tag, r.leg_index, told});
     }
     return;
   }
   pay_all(*p, kind_of<wire::Grant>(), leg.number);
   if (!p->ended) {
     owe(*p, {kind_of<wire::Revoke>(), leg.number, 0},
-        wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told});
+        wire::Revoke{leg.number, r.id, r.tag, r.leg_index, told, floor_of(*p)});
     if (leg.done_said) ack(*p, wire::What::kDone, leg.number, 0, false, wire::Outcome::kFailed);
   }
   if (leg.done_said) leg.remote_drained = true;

@@ -17,12 +17,13 @@ Leg* Engine::State::leg_of(const GrantIn& g) {
 
 // Rule 18: recalls first, then the highest parked grant of each peer that has our tag.
 void Engine::State::open_sender(Room& r) {
-  graves.erase(r.id.value);
-  if (auto cause = take_recall(r.id, r.tag)) {
-    fail_room(r, *cause);
-    return;
+  graves.erase({r.id.value, r.tag});
+  graves.erase({r.id.value, Tag{}});
+  const Tag tag = r.tag;
+  for (const Recall& recall : take_recalls(r.id, r.tag)) {
+    fail_room(r, recall.cause);
+    told_by_revoke(r.id, tag, recall.leg);
   }
-  const Handle h = r.handle;
   auto waiting = parked[r.id.value];   // a copy: binding changes the list
   std::sort(waiting.begin(), waiting.end(), [this](const auto& a, const auto& b) {
     if (a.first != b.first) return a.first < b.first;
@@ -30,14 +31,13 @@ void Engine::State::open_sender(Room& r) {
   });
   for (const auto& [peer, number] : waiting) {
     Peer* p = find_peer(peer);
-    Room* room = find(h);
-    if (p == nullptr || room == nullptr || room->failing) break;
+    if (p == nullptr) continue;
     const auto it = p->in.find(number);
     if (it == p->in.end() || it->second.state != GrantIn::State::kParked) continue;
     GrantIn& g = it->second;
-    if (!(g.grant.tag == room->tag) && !mut(Mutant::kNoTag)) continue;
+    if (!(g.grant.tag == tag) && !mut(Mutant::kNoTag)) continue;
     unpark(*p, g);
-    take_grant(*p, g);
+    take_grant(*p, g);  // of a room that has failed meanwhile: told why
   }
   if (const auto it = parked.find(r.id.value); it != parked.end() && it->second.empty()) parked.erase(it);
 }
@@ -94,8 +94,9 @@ void Engine::State::on_grant(Peer& p, const wire::Grant& g) {
 void Engine::State::take_grant(Peer& p, GrantIn& g) {
   const GrantNumber number = g.grant.number;
   Room* r = find_live(g.grant.room, Role::kSender);
+  const bool other = r != nullptr && !(g.grant.tag == r->tag) && !mut(Mutant::kNoTag);
+  if ((r == nullptr || other) && answer_from_grave(p, g)) return;
   if (r == nullptr) {
-    if (answer_from_grave(p, g)) return;
     const auto it = by_id.find({g.grant.room.value, static_cast<std::uint8_t>(Role::kSender)});
     if (it != by_id.end() && mut(Mutant::kTerminalGrantDropped)) {
       p.in.erase(number);
@@ -103,7 +104,7 @@ void Engine::State::take_grant(Peer& p, GrantIn& g) {
     }
     return park(p, g);
   }
-  if (!(g.grant.tag == r->tag) && !mut(Mutant::kNoTag)) {
+  if (other) {
     // Another attempt. If this peer holds a lower grant of the room, the attempt that we have is over.
     for (const Leg& leg : r->legs) {
       if (leg.peer != p.id || leg.number == 0 || leg.number > number || is_closed(leg.state)) continue;
@@ -282,11 +283,11 @@ void Engine::State::refuse_grant(Peer& p, GrantNumber number, Cause cause) {
 
 // Rule 16: the first GRANT of a leg that never registered with a failed room is told why.
 bool Engine::State::answer_from_grave(Peer& p, GrantIn& g) {
-  const auto it = graves.find(g.grant.room.value);
+  auto it = graves.find({g.grant.room.value, g.grant.tag});
+  if (it == graves.end()) it = graves.find({g.grant.room.value, Tag{}});
   if (it == graves.end() || mut(Mutant::kLateLegUntold)) return false;
   Grave& grave = it->second;
-  const bool ours = grave.tag == g.grant.tag || grave.tag == Tag{};
-  if (!ours || g.grant.leg >= cfg.limits.legs_per_room) return false;
+  if (g.grant.leg >= cfg.limits.legs_per_room) return false;
   if (grave.registered.size() <= g.grant.leg) grave.registered.resize(g.grant.leg + 1, false);
   if (grave.registered[g.grant.leg]) return false;
   grave.registered[g.grant.leg] = true;
@@ -295,6 +296,7 @@ bool Engine::State::answer_from_grave(Peer& p, GrantIn& g) {
 }
 
 void Engine::State::on_revoke(Peer& p, const wire::Revoke& v) {
+  p.seen.raise(v.floor);
   const auto it = p.in.find(v.grant);
   if (it == p.in.end()) {
     const bool known = p.seen.test(v.grant);
@@ -332,19 +334,23 @@ void Engine::State::revoke_unbound(Peer& p, const wire::Revoke& v, bool known) {
   if (r != nullptr && (r->tag == v.tag || mut(Mutant::kNoTag))) {
     const bool taken = v.leg < r->legs.size() && r->legs[v.leg].peer.value != 0;
     if (!taken) fail_room(*r, v.cause);
+    if (!taken) told_by_revoke(v.room, v.tag, v.leg);
     return;
   }
-  if (const auto it = graves.find(v.room.value); it != graves.end() && it->second.tag == v.tag) {
-    // The failed room of that attempt: the leg is told by its own REVOKE.
-    if (it->second.registered.size() <= v.leg && v.leg < cfg.limits.legs_per_room) {
-      it->second.registered.resize(v.leg + 1, false);
-    }
-    if (v.leg < it->second.registered.size() && !it->second.registered[v.leg]) {
-      it->second.registered[v.leg] = true;
-      return;
-    }
-  }
+  if (told_by_revoke(v.room, v.tag, v.leg)) return;
   add_recall(v.room, Recall{p.id, v.grant, v.leg, v.tag, v.cause, now + cfg.deadlines.tombstone});
+}
+
+// The failed room of that attempt: this leg is told by its own REVOKE, so a later GRANT of it is a new
+// attempt's.
+bool Engine::State::told_by_revoke(RoomId room, const Tag& tag, std::uint32_t leg) {
+  const auto it = graves.find({room.value, tag});
+  if (it == graves.end() || leg >= cfg.limits.legs_per_room) return false;
+  auto& registered = it->second.registered;
+  if (registered.size() <= leg) registered.resize(leg + 1, false);
+  if (registered[leg]) return false;
+  registered[leg] = true;
+  return true;
 }
 
 }  // namespace kvferry::core

@@ -61,7 +61,7 @@ struct Engine::State {
   std::array<std::vector<std::uint32_t>, kSpaces> owner;    // room slot + 1 that is lent for writing
   std::array<std::vector<std::uint16_t>, kSpaces> readers;  // loans for reading
   std::map<std::uint64_t, std::vector<std::pair<PeerId, GrantNumber>>> parked;  // by RoomId
-  std::map<std::uint64_t, Grave> graves;                    // by RoomId
+  std::map<std::pair<std::uint64_t, Tag>, Grave> graves;    // by RoomId and tag
   std::map<std::uint64_t, std::vector<Recall>> recalls;     // by RoomId
   std::vector<PeerId> blocked_peers;   // wait for the manager-wide window of operations
   std::vector<std::pair<EventId, Handle>> event_waits;
@@ -131,6 +131,7 @@ struct Engine::State {
   std::string describe(const Room&, const Leg&) const;
   Cause cause_of(Code, Who, Next, const Room&, std::string why, const Leg* leg = nullptr) const;
   const Capabilities& mover_of(const Peer&) const;
+  void refused(Room&, Leg&, std::uint32_t chunk, bool recalled, Cause);
 
   // sender.cc
   void open_sender(Room&);
@@ -146,6 +147,7 @@ struct Engine::State {
   void refuse_grant(Peer&, GrantNumber, Cause);    // FAIL(drained)
   void on_revoke(Peer&, const wire::Revoke&);
   void revoke_unbound(Peer&, const wire::Revoke&, bool known);
+  bool told_by_revoke(RoomId, const Tag&, std::uint32_t leg);
   void advance(Peer&, GrantIn&);                   // posts or offers what is pushed
   bool post_chunk(Peer&, Room&, GrantIn&);
   bool window_open(Peer&);
@@ -195,6 +197,7 @@ struct Engine::State {
   void forget_waiter(Room&);
   std::uint64_t expected_bytes(const Room&, const Peer&) const;
   GrantNumber floor_of(const Peer&) const;
+  bool window_full(const Peer&) const;
   Room* room_of(Peer&, GrantNumber, Leg*& leg);
 
   // peers.cc
@@ -223,6 +226,9 @@ struct Engine::State {
   void new_path(Peer&);
   void tell_later(const Room&, const Leg&, const Cause&);
   void tell_now(Peer&, Endpoint&);
+  void tell(Peer&, Peer::Tell);
+  void say_over(Peer&, Peer::Tell);
+  void window_moved(Peer&);
   void drop_if_gone(PeerId);
   Cause lost_cause(const Peer&, const std::string& evidence) const;
 
@@ -243,7 +249,7 @@ struct Engine::State {
   void hold_source(const ChunkSpec&, int delta);
   void bury(Room&);
   void add_recall(RoomId, Recall);
-  std::optional<Cause> take_recall(RoomId, const Tag&);
+  std::vector<Recall> take_recalls(RoomId, const Tag&);
   void forget_old();
   void maybe_rekey();
 

@@ -224,7 +224,8 @@ Fingerprint ExploreModel::print(const ExploreState& s) const {
     put(b, n.life);
     for (const ExploreUser& u : n.users) {
       put(b, static_cast<std::uint16_t>(u.opened + u.granted * 2 + u.fired * 4 + u.failing * 8 +
-                                        u.terminal * 16 + u.closed * 32 + u.gone * 64 + u.complete * 128));
+                                        u.terminal * 16 + u.closed * 32 + u.gone * 64));
+      put(b, u.complete);
       put(b, u.pushed);
       put(b, u.returned);
       put(b, u.shown);
@@ -306,6 +307,16 @@ bool ExploreModel::content_complete(const SimTransport& mover, std::uint32_t nod
     }
   }
   return true;
+}
+
+std::uint8_t ExploreModel::complete_parts(const SimTransport& mover, std::uint32_t node, LifeIndex life,
+                                          std::uint32_t user) const {
+  std::uint8_t parts = 0;
+  for (std::uint32_t s = 0; s < shape_.cluster.senders(); ++s) {
+    if (content_complete(mover, node, life, user, places_[s].layers))
+      parts = static_cast<std::uint8_t>(parts | (1U << s));
+  }
+  return parts;
 }
 
 std::string ExploreModel::text(const ExploreState& s, const ExploreMove& m) {

@@ -23,7 +23,7 @@ struct ExploreUser {
   std::uint8_t pushed = 0, returned = 0;  // chunks; returned is a bit set
   Poll shown = Poll::kBootstrapping;
   std::uint32_t cause = 0;                // number of the cause's text; 0: none
-  bool complete = false;  // receiver: its content was whole when the pages were last its own
+  std::uint8_t complete = 0;  // receiver, a bit per sender: its part was whole when the pages were last lent
 };
 
 struct ExploreNode {
@@ -113,6 +113,7 @@ class ExploreModel {
   void fault_moves(const ExploreState&, std::vector<ExploreMove>&) const;
   bool content_complete(const SimTransport&, std::uint32_t node, LifeIndex, std::uint32_t user,
                         const std::vector<std::uint32_t>& layers) const;
+  std::uint8_t complete_parts(const SimTransport&, std::uint32_t node, LifeIndex, std::uint32_t user) const;
   bool clean(const ExploreState&) const;  // nothing went wrong so far
   static std::uint32_t prompt_of(const ExploreRoom&);
   std::uint32_t cause_number(const Error&);

@@ -124,6 +124,9 @@ ExploreShape reuse(MoverKind k, bool tagged) {
   }
   s.aborts = 1;
   s.succeeds = false;
+  // Without tags an aborted opening of one side leaves one of the other without a partner: only a deadline
+  // can end it.
+  if (!tagged) s.fair_timers = {"bootstrap", "waiting"};
   return s;
 }
 

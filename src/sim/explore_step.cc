@@ -271,8 +271,7 @@ void ExploreStep::crash(std::uint32_t node) {
     ExploreUser& user = n.users[u];
     if (!user.opened || user.closed) continue;
     const bool live = user.granted && !user.terminal;
-    user.complete =
-        user.complete || (live && m_.content_complete(*s_.mover, node, n.life, u, m_.places_[node].layers));
+    if (live) user.complete |= m_.complete_parts(*s_.mover, node, n.life, u);
     user.gone = true;
   }
   for (ExploreLink& l : s_.links) {

@@ -164,7 +164,7 @@ void ExploreStep::publish(std::uint32_t node, Handle h, Poll poll) {
   if (poll != Poll::kSuccess && poll != Poll::kFailed) return;
   const bool receiver = m_.places_[node].role == Role::kReceiver;
   if (receiver && u->granted) {
-    u->complete = m_.content_complete(mover(), node, s_.nodes[node].life, h.slot, m_.places_[node].layers);
+    u->complete = m_.complete_parts(mover(), node, s_.nodes[node].life, h.slot);
   }
   if (poll == Poll::kSuccess) {
     if (receiver) {
@@ -182,7 +182,7 @@ void ExploreStep::publish(std::uint32_t node, Handle h, Poll poll) {
 
 void ExploreStep::receiver_success(std::uint32_t node, std::uint32_t user) {
   const ExploreUser& u = s_.nodes[node].users[user];
-  if (!u.granted || !u.complete) {
+  if (!u.granted || u.complete + 1U != 1U << m_.shape_.cluster.senders()) {
     laws_.broken(Law::kWrongContent,
                  where(node, user) + " is Success and its pages do not hold what was sent");
   }
@@ -214,7 +214,7 @@ void ExploreStep::sender_success(std::uint32_t node, std::uint32_t user) {
           !u.granted)
         continue;
       const bool live = !u.terminal && !u.gone;
-      good = good || u.complete ||
+      good = good || (u.complete & (1U << node)) != 0 ||
              (live && m_.content_complete(mover(), r, s_.nodes[r].life, k, m_.places_[node].layers));
     }
     if (!good)

@@ -15,6 +15,10 @@ bool covers(const PageRuns& runs, std::uint32_t item) {
   return std::any_of(runs.begin(), runs.end(), [&](const PageRun& r) { return item - r.first < r.count; });
 }
 
+Error refused(const char* why) {
+  return Error{Code::kRefused, Who::kPeer, Next::kNewRoom, 0, "sim mover", why};
+}
+
 Error mover_error(const char* why) {
   return Error{Code::kTransport, Who::kTransport, Next::kNewRoom, 0, "sim mover", why};
 }
@@ -332,10 +336,10 @@ void SimTransport::complete(OpIndex i, Effects& effects) {
   op.completed = true;
   const bool whole = op.landed == op.pieces.size();
   Error error;
-  if (op.refused && !whole) error = mover_error("the loan or the path is gone");
+  if (op.refused && !whole) error = refused("the loan or the path is gone");
   if (op.access == Access::kRead && error.ok()) {
     const bool ok = mutant_ == MoverMutant::kWordCheckedBefore ? op.word_ok : word_alive(op);
-    if (!ok) error = mover_error("the lease word is dead");
+    if (!ok) error = refused("the lease word is dead");
   }
   if (whole) op.silent = true;
   effects.push_back({op.poster, core::in::Completed{op.op, error}});

@@ -301,6 +301,7 @@ Offset<void> Writing::operator()(const Revoke& r) {
   t.add_room(r.room.value);
   t.add_cause(why);
   t.add_leg(r.leg);
+  t.add_floor(r.floor);
   return t.Finish().Union();
 }
 

@@ -101,6 +101,7 @@ struct Revoke {  // receiver -> sender: the loan is recalled; answered REVOKED o
   Tag tag;
   std::uint32_t leg = 0;
   Cause cause;
+  GrantNumber floor = 0;  // as in GRANT
   bool operator==(const Revoke&) const = default;
 };
 struct Revoked {  // sender -> receiver: no operation of this grant is outstanding, none will be posted

@@ -34,7 +34,7 @@ static_assert(field_count<Header>() == 3 && field_count<Message>() == 2 && field
 static_assert(field_count<Hello>() == 17 && field_count<MoverOffer>() == 8 && field_count<Layout>() == 10);
 static_assert(field_count<Component>() == 7 && field_count<LayerPlace>() == 4 && field_count<Who>() == 1);
 static_assert(field_count<Grant>() == 22 && field_count<Tag>() == 3 && field_count<Ticket>() == 2);
-static_assert(field_count<Ready>() == 1 && field_count<Revoke>() == 5 && field_count<Revoked>() == 1);
+static_assert(field_count<Ready>() == 1 && field_count<Revoke>() == 6 && field_count<Revoked>() == 1);
 static_assert(field_count<Done>() == 2 && field_count<Manifest>() == 3 && field_count<ChunkEntry>() == 2);
 static_assert(field_count<Fail>() == 3 && field_count<Offer>() == 12 && field_count<Release>() == 3);
 static_assert(field_count<Ack>() == 5 && field_count<RenewItem>() == 2 && field_count<Computing>() == 2);
@@ -245,6 +245,7 @@ bool Reading::read(const fb::Revoke& t, Revoke& out) {
   out.room = RoomId{t.room()};
   out.tag = tag_of(t.tag());
   out.leg = t.leg();
+  out.floor = t.floor();
   return cause(t.cause(), out.cause);
 }
 

@@ -124,7 +124,7 @@ std::vector<Sample> samples() {
   out.push_back({"WHO", {up, wire::Who{{1767225500000, 42}}}});
   out.push_back({"GRANT", {down, grant()}});
   out.push_back({"READY", {up, Ready{77}}});
-  out.push_back({"REVOKE", {down, Revoke{77, kRoom, kTag, 1, rejected()}}});
+  out.push_back({"REVOKE", {down, Revoke{77, kRoom, kTag, 1, rejected(), 70}}});
   out.push_back({"REVOKED", {up, Revoked{77}}});
   out.push_back({"DONE", {up, Done{77, manifest()}}});
   out.push_back({"FAIL", {up, Fail{77, true, rejected()}}});

@@ -191,7 +191,8 @@ inline wire::Body body(std::size_t kind) {
     case 2: return grant();
     case 3: return Ready{grant_number};
     case 4:
-      return Revoke{grant_number, RoomId{number<std::uint64_t>()}, tag(), number<std::uint32_t>(), cause()};
+      return Revoke{grant_number, RoomId{number<std::uint64_t>()}, tag(), number<std::uint32_t>(),
+                    cause(),      number<std::uint64_t>()};
     case 5: return Revoked{grant_number};
     case 6: return Done{grant_number, manifest()};
     case 7: return Fail{grant_number, any<bool>(), cause()};

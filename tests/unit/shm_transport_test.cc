@@ -104,7 +104,7 @@ TEST_F(ShmTest, ARecalledLoanIsNotAcceptedAndMovesNothing) {
   ReadBox read(1, loan.ticket(), {{0, 0, 1}});
   ASSERT_TRUE(reader_.mover->post(read.operation));
   ASSERT_TRUE(quiesced(1));
-  EXPECT_EQ(result(1).code, Code::kTransport);
+  EXPECT_EQ(result(1).code, Code::kRefused);
   EXPECT_NE(result(1).why.find("lease ended"), std::string::npos) << result(1).why;
   EXPECT_EQ(target_->data()[1], std::byte{0});
 }

@@ -208,9 +208,9 @@ Error CopyLane::ended(const Op& op, LeaseView::State state) const {
     return Error{
         Code::kRefused, Who::kLocal, Next::kNever, 0, subject(op.id), "the token is not the one of " + loan};
   }
-  return Error{Code::kTransport, Who::kPeer,
-               Next::kNewRoom,   0,
-               subject(op.id),   "lease ended: the lender recalled " + loan};
+  return Error{Code::kRefused, Who::kPeer,
+               Next::kNewRoom, 0,
+               subject(op.id), "lease ended: the lender recalled " + loan};
 }
 
 void CopyLane::charge(Budget& budget, std::uint64_t bytes) {

@@ -1,0 +1,186 @@
+// Bugs that the exhaustive search found in the core, each as the shortest story that showed it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "unit/engine_pair.h"
+
+namespace kvferry::core::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class EngineRegression : public ::testing::Test {
+ protected:
+  void start(Kind kind) {
+    net = std::make_unique<Net>(kind);
+    p = net->add("prefill");
+    d = net->add("decode");
+    net->endpoint_names[0] = "prefill:1";
+    net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  }
+  Handle sender(std::uint64_t room, std::uint32_t slot, Tag tag = {}) {
+    const Handle h{slot, ++generation};
+    net->feed(p, in::Open{h, RoomId{room}, Role::kSender, tag, {}, 0, 1, {}, 0, 0});
+    return h;
+  }
+  Handle receiver(std::uint64_t room, std::uint32_t slot, Tag tag = {}, std::uint32_t leg = 0,
+                  std::uint32_t legs = 1, std::size_t node = 1) {
+    const Handle h{slot, ++generation};
+    net->feed(node, in::Open{h, RoomId{room}, Role::kReceiver, tag, {EndpointId{0}}, leg, legs, {}, 0, 0});
+    return h;
+  }
+  void grant(Handle h, std::uint32_t page, std::size_t node = 1) {
+    GrantSpec spec;
+    spec.pages = {{page, 1}};
+    spec.tokens = 4;
+    net->feed(node, in::GrantPages{h, spec});
+  }
+  void push(Handle h) {
+    ChunkSpec c;
+    c.pages = {{0, 1}};
+    c.tokens = 4;
+    c.last = true;
+    net->feed(p, in::Push{h, c});
+  }
+  void abort(std::size_t node, Handle h, const std::string& why) {
+    net->feed(node, in::Abort{h, Error{Code::kAborted, Who::kLocal, Next::kNewRoom, 0, "", why}});
+  }
+  std::string why(std::size_t node, Handle h) { return net->nodes[node].causes[h.slot].why; }
+  Poll poll(std::size_t node, Handle h) { return net->nodes[node].polls[h.slot]; }
+
+  std::unique_ptr<Net> net;
+  std::size_t p = 0, d = 0;
+  std::uint32_t generation = 0;
+};
+
+const Error kRecalled{Code::kRefused, Who::kPeer, Next::kNewRoom, 0, "mover", "no such loan"};
+
+// The mover's refusal overtakes decode's REVOKE: the abort is the cause, not the refusal.
+TEST_F(EngineRegression, ARefusedWriteWaitsForTheLendersReason) {
+  start(Kind::kPush);
+  net->hold = true;
+  const Handle s = sender(1, 0), r = receiver(1, 0);
+  net->settle();
+  grant(r, 3);
+  net->settle();
+  push(s);
+  net->settle();
+  ASSERT_EQ(net->nodes[p].posts.size(), 1U);
+  abort(d, r, "client went away");  // its REVOKE is on the wire
+  net->complete(p, kRecalled);
+  EXPECT_EQ(why(p, s), "") << "not failed yet";
+  net->settle();
+  EXPECT_NE(why(p, s).find("client went away"), std::string::npos) << why(p, s);
+  EXPECT_EQ(poll(p, s), Poll::kFailed);
+}
+
+TEST_F(EngineRegression, ARefusalWithoutAReasonEndsAtItsDeadline) {
+  start(Kind::kPush);
+  net->hold = true;
+  const Handle s = sender(1, 0), r = receiver(1, 0);
+  net->settle();
+  grant(r, 3);
+  net->settle();
+  push(s);
+  net->settle();
+  net->complete(p, kRecalled);
+  for (int k = 0; k < 9; ++k) net->tick(500ms);
+  EXPECT_EQ(why(p, s), "");
+  for (int k = 0; k < 3; ++k) net->tick(500ms);
+  EXPECT_NE(why(p, s).find("no such loan"), std::string::npos) << why(p, s);
+  EXPECT_EQ(poll(d, r), Poll::kFailed);
+}
+
+// GRANT 2 overtakes REVOKE 1 (both are said again after a reconnect): the recall of room 1 is kept all the
+// same.
+TEST_F(EngineRegression, TheFloorStaysBelowAnUnansweredRevoke) {
+  start(Kind::kPush);
+  const Handle first = receiver(1, 0);
+  net->settle();
+  abort(d, first, "client went away");
+  const Handle second = receiver(2, 1);
+  grant(second, 3);
+  ASSERT_EQ(net->wire.size(), 2U);
+  std::swap(net->wire[0], net->wire[1]);
+  net->settle();
+  const Handle late = sender(1, 0);
+  net->settle();
+  EXPECT_NE(why(p, late).find("client went away"), std::string::npos) << why(p, late);
+}
+
+// A GRANT of an attempt that failed here is told so, also when a later attempt of that room is live already.
+TEST_F(EngineRegression, AnOlderAttemptIsToldItsEndWhileANewerLives) {
+  start(Kind::kPush);
+  const Tag one{1, 4, 1}, two{2, 4, 2};
+  const Handle s = sender(1, 0, one);
+  abort(p, s, "client went away");
+  net->feed(p, in::Close{s});
+  sender(1, 1, two);
+  const Handle r = receiver(1, 0, one);
+  net->settle();
+  grant(r, 3);
+  net->settle();
+  EXPECT_NE(why(d, r).find("client went away"), std::string::npos) << why(d, r);
+}
+
+// One decode rank recalled a room before prefill opened it; the other rank's parked GRANT is told at the
+// open.
+TEST_F(EngineRegression, ARecallTellsTheParkedGrantsOfTheOtherRanks) {
+  start(Kind::kPush);
+  const std::size_t e = net->add("decode2");
+  net->feed(e, in::Endpoint{EndpointId{0}, "prefill:1"});
+  const Handle gone = receiver(1, 0, {}, 0, 2);
+  const Handle other = receiver(1, 0, {}, 1, 2, e);
+  net->settle();
+  abort(d, gone, "client went away");
+  grant(other, 3, e);
+  net->settle();
+  sender(1, 0);
+  net->settle();
+  EXPECT_NE(why(e, other).find("client went away"), std::string::npos) << why(e, other);
+}
+
+// The leg that recalled a room was told by its own REVOKE: its next GRANT is for the next attempt.
+TEST_F(EngineRegression, AfterARecallTheNextAttemptIsServed) {
+  start(Kind::kPush);
+  const Handle gone = receiver(1, 0);
+  net->settle();
+  abort(d, gone, "client went away");
+  net->settle();
+  const Handle s = sender(1, 0);  // fails by the recall
+  net->feed(p, in::Close{s});
+  const Handle again = receiver(1, 1);
+  grant(again, 3);
+  net->settle();
+  const Handle next = sender(1, 1);
+  push(next);
+  net->settle();
+  EXPECT_EQ(poll(p, next), Poll::kSuccess) << why(p, next);
+  EXPECT_EQ(poll(d, again), Poll::kSuccess) << why(d, again);
+}
+
+// Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
+TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
+  net = std::make_unique<Net>(Kind::kPush);
+  EngineConfig small;
+  small.limits.grant_window = 64;
+  p = net->add("prefill", small);
+  d = net->add("decode", small);
+  net->endpoint_names[0] = "prefill:1";
+  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  std::vector<Handle> rooms;
+  for (std::uint32_t k = 0; k < 100; ++k) rooms.push_back(receiver(1 + k, k));
+  net->settle();
+  for (const Handle h : rooms) abort(d, h, "client went away");
+  EXPECT_LE(net->wire.size(), 64U);
+  net->settle();
+  EXPECT_EQ(net->nodes[p].engine->counters().refused_from_peer, 0U);
+  for (std::uint32_t k = 0; k < 100; ++k) {
+    const Handle late = sender(1 + k, k);
+    EXPECT_NE(why(p, late).find("client went away"), std::string::npos) << "room " << 1 + k;
+  }
+}
+
+}  // namespace
+}  // namespace kvferry::core::test
