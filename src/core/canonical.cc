@@ -101,7 +101,7 @@ void write_peer(Writer& w, const Peer& p) {
 
 void Engine::State::canonical(std::string& bytes) const {
   Writer w(bytes);
-  w << next_peer << next_grant_base << stopping << rekey_wanted << rekeying << region_generation
+  w << next_peer << next_grant_base << path_base << stopping << rekey_wanted << rekeying << region_generation
     << rooms.size();
   for (const Room& r : rooms) write_room(w, r);
   w << peers.size();

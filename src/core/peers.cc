@@ -204,6 +204,7 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
     fresh.life_id = h.from;
     fresh.heard = acc();
     fresh.next_number = next_grant_base;
+    fresh.path = path_base;
     fresh.sealed = SeenWindow(cfg.limits.grant_window);
     fresh.seen = SeenWindow(cfg.limits.grant_window);
     p = &peers.emplace(fresh.id.value, std::move(fresh)).first->second;
@@ -589,6 +590,7 @@ void Engine::State::drop_if_gone(PeerId id) {
     if (list == id) list = PeerId{};
   }
   next_grant_base = std::max(next_grant_base, p->next_number);
+  path_base = std::max(path_base, p->path);
   peers.erase(id.value);
 }
 

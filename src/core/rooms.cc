@@ -78,8 +78,9 @@ void Engine::State::leg_event(Room& r, Leg& leg, LegEvent e) {
     trace("leg bug", r.id, leg.number, static_cast<std::uint64_t>(leg.state), static_cast<std::uint64_t>(e));
     return;
   }
+  const auto cell = static_cast<std::uint64_t>(leg.state) << 8 | static_cast<std::uint64_t>(row.next);
+  trace("leg", r.id, leg.number, cell, static_cast<std::uint64_t>(e));  // a: from << 8 | to
   if (row.next == leg.state) return;
-  trace("leg", r.id, leg.number, static_cast<std::uint64_t>(row.next), static_cast<std::uint64_t>(e));
   leg.state = row.next;
   if (row.next == LegState::kRevoking) leg.cut_at = acc();
   if (row.next == LegState::kLost) leg.lost_at = now;

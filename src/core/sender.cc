@@ -278,6 +278,7 @@ void Engine::State::unpark(Peer& p, GrantIn& g) {
 
 void Engine::State::refuse_grant(Peer& p, GrantNumber number, Cause cause) {
   p.in.erase(number);
+  p.seen.set(number);  // also one that was still coming in parts: FAIL(drained) is a promise
   owe(p, {kind_of<wire::Fail>(), number, 0}, wire::Fail{number, true, std::move(cause)});
 }
 

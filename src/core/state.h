@@ -57,7 +57,8 @@ struct Engine::State {
   std::vector<std::uint32_t> free_loans;
   std::uint64_t loan_serial = 0, op_serial = 0;
   std::uint32_t next_peer = 1;
-  GrantNumber next_grant_base = 1;     // above every number of a forgotten peer
+  GrantNumber next_grant_base = 1;     // above every number of a forgotten peer, who may remember us
+  std::uint32_t path_base = 0;         // the same for path generations
   std::array<std::vector<std::uint32_t>, kSpaces> owner;    // room slot + 1 that is lent for writing
   std::array<std::vector<std::uint16_t>, kSpaces> readers;  // loans for reading
   std::map<std::uint64_t, std::vector<std::pair<PeerId, GrantNumber>>> parked;  // by RoomId

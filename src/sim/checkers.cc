@@ -57,11 +57,13 @@ void Checkers::before_failing(std::uint32_t node, Handle h, const Error& cause) 
   }
   const auto cut = cause.why.find("deadline ");
   std::string kind = name_of(cause.code);
-  if (cause.code == Code::kTimeout && cut != std::string::npos) {
-    kind += " " + cause.why.substr(cut + 9, cause.why.find(')', cut) - cut - 9);
+  const auto end = cause.why.find(')', cut);  // absent: text_bytes cut it off
+  if (cause.code == Code::kTimeout && cut != std::string::npos && end != std::string::npos) {
+    kind += " " + cause.why.substr(cut + 9, end - cut - 9);
   }
   ++world_.coverage().causes[kind];
-  if (cause.code == Code::kExhausted)
+  const bool whole = cause.why.size() < world_.scenario().limits.text_bytes;
+  if (cause.code == Code::kExhausted && whole)
     ++world_.coverage().limits[cause.why.substr(0, cause.why.find_first_of("0123456789("))];
 }
 
@@ -126,10 +128,11 @@ void Checkers::books(std::uint32_t node) {
   limit("rooms", c.rooms_live, l.rooms);
   limit("peers", c.peers, l.peers);
   limit("ops_in_flight", c.ops_in_flight, l.ops_in_flight);
-  limit("parked_grants_per_peer", c.parked,
-        static_cast<std::uint64_t>(l.parked_grants_per_peer) * std::max<std::uint64_t>(1, c.peers));
-  limit("debts_per_peer", c.debts,
-        static_cast<std::uint64_t>(l.debts_per_peer) * std::max<std::uint64_t>(1, c.peers));
+  // The counters add up over lives; a rank knows each other rank at most twice at a time (one life going, one
+  // coming).
+  const std::uint64_t peers = 2 * world_.nodes().size();
+  limit("parked_grants_per_peer", c.parked, static_cast<std::uint64_t>(l.parked_grants_per_peer) * peers);
+  limit("debts_per_peer", c.debts, static_cast<std::uint64_t>(l.debts_per_peer) * peers);
   const std::uint64_t lent = c.pages_lent - c.pages_returned;
   const std::uint64_t known = users_.lent_items(node);
   if (lent > known) {

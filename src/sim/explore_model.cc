@@ -127,6 +127,20 @@ void ExploreModel::moves(const ExploreState& s, std::vector<ExploreMove>& out) {
   for (std::uint32_t i = 0; i < s.pending.size(); ++i) out.push_back({Kind::kPending, i, 0, true});
   user_moves(s, out);
   fault_moves(s, out);
+  rest_moves(s, out);
+}
+
+// Long deadlines come last: once a fault has struck and nothing else that is bound to happen is left.
+void ExploreModel::rest_moves(const ExploreState& s, std::vector<ExploreMove>& out) {
+  if (shape_.rest_timers.empty() || clean(s)) return;
+  if (std::any_of(out.begin(), out.end(), [](const ExploreMove& m) { return m.fair; })) return;
+  for (std::uint32_t n = 0; n < s.nodes.size(); ++n) {
+    if (!s.nodes[n].up) continue;
+    const auto& timers = engines_.timers(s.nodes[n].engine);
+    for (std::uint32_t t = 0; t < timers.size(); ++t) {
+      if (contains(shape_.rest_timers, timers[t].name)) out.push_back({Kind::kTimer, n, t, true});
+    }
+  }
 }
 
 void ExploreModel::timer_moves(const ExploreState& s, std::vector<ExploreMove>& out) {
@@ -197,7 +211,12 @@ void ExploreModel::room_moves(const ExploreState& s, std::uint32_t n, std::uint3
 
 void ExploreModel::fault_moves(const ExploreState& s, std::vector<ExploreMove>& out) const {
   for (const std::uint32_t n : shape_.crashing) {
-    if (s.nodes[n].up && s.crashes < shape_.crashes) out.push_back({Kind::kCrash, n, 0, false});
+    if (!s.nodes[n].up || s.crashes >= shape_.crashes) continue;
+    out.push_back({Kind::kCrash, n, 0, false});
+    for (const FrameId f : s.sent) {
+      const KnownFrame& frame = engines_.frame(f);
+      if (frame.from == n || frame.to == n) out.push_back({Kind::kCrash, n, f + 1, false});
+    }
   }
   for (std::uint32_t n = 0; n < s.nodes.size(); ++n) {
     if (!s.nodes[n].up && shape_.restarts) out.push_back({Kind::kRestart, n, 0, true});
@@ -351,7 +370,11 @@ std::string ExploreModel::text(const ExploreState& s, const ExploreMove& m) {
     case Kind::kFired: return node(m.a) + ": the device event of" + room() + " fires";
     case Kind::kAbort: return node(m.a) + " aborts" + room();
     case Kind::kClose: return node(m.a) + " closes" + room();
-    case Kind::kCrash: return node(m.a) + " crashes";
+    case Kind::kCrash:
+      return node(m.a) + " crashes" +
+             (m.b == 0
+                  ? ""
+                  : ", only this frame is still on its way: " + text_of(engines_.frame(m.b - 1).message));
     case Kind::kRestart: return node(m.a) + " starts again";
     case Kind::kCut: return "link " + std::to_string(m.a) + " is cut";
   }

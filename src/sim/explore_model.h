@@ -106,6 +106,7 @@ class ExploreModel {
   bool deliverable(const ExploreState&, FrameId, LinkId& at) const;
   bool owed(const ExploreState&, FrameId);
   void timer_moves(const ExploreState&, std::vector<ExploreMove>&);
+  void rest_moves(const ExploreState&, std::vector<ExploreMove>&);
   void user_moves(const ExploreState&, std::vector<ExploreMove>&) const;
   void room_moves(const ExploreState&, std::uint32_t node, std::uint32_t user,
                   std::vector<ExploreMove>&) const;

@@ -75,7 +75,9 @@ ExploreShape crash(MoverKind k, std::uint32_t who) {
                 Rooms{room(1, 1, {0}), later(room(2, 1, {0}))}};
   s.crashes = 1;
   s.crashing = {who};
-  s.fair_timers = {"grace", "handshake", "waiting", "bootstrap", "mute"};
+  s.duplicates = false;
+  s.fair_timers = {"grace"};
+  s.rest_timers = {"handshake", "waiting", "bootstrap", "mute", "refused"};
   s.succeeds = true;
   return s;
 }
@@ -126,7 +128,7 @@ ExploreShape reuse(MoverKind k, bool tagged) {
   s.succeeds = false;
   // Without tags an aborted opening of one side leaves one of the other without a partner: only a deadline
   // can end it.
-  if (!tagged) s.fair_timers = {"bootstrap", "waiting"};
+  if (!tagged) s.rest_timers = {"bootstrap", "waiting"};
   return s;
 }
 
@@ -184,6 +186,15 @@ ExploreShape handshake() {
   return s;
 }
 
+ExploreShape handshake_cut() {
+  ExploreShape s = handshake();
+  s.name = "1x1-handshake-cut";
+  s.about = "HELLOs are lost, late and repeated too, and the link is cut once; one room";
+  s.cuts = 1;
+  s.quick = false;
+  return s;
+}
+
 ExploreShape double_lend() {
   ExploreShape s = shape("1x1-double-lend", "a user grants a page that is still lent: it is refused by name",
                          cluster(1, 1, MoverKind::kLanded));
@@ -201,6 +212,7 @@ std::vector<ExploreShape> explore_shapes() {
   for (const MoverKind k : kMoverKinds) all.push_back(one_room(k));
   for (const MoverKind k : kMoverKinds) all.push_back(events(k));
   all.push_back(handshake());
+  all.push_back(handshake_cut());
   all.push_back(empty_legs(2, 1));
   all.push_back(empty_legs(1, 2));
   all.push_back(double_lend());
@@ -234,7 +246,8 @@ std::string budget_of(const ExploreShape& s) {
   if (s.crashes > 0) {
     std::string who;
     for (const std::uint32_t n : s.crashing) who += (who.empty() ? "" : " or ") + name_of_node(s.cluster, n);
-    add(s.crashes, "crash of " + who + (s.restarts ? " with restart" : ""));
+    add(s.crashes,
+        "crash of " + who + (s.restarts ? " with restart" : "") + ", one stray frame of the dead life");
   }
   add(s.failures, "failed operation");
   add(s.cuts, "cut link");

@@ -39,6 +39,8 @@ struct ExploreShape {
   std::uint32_t timeouts = 0;  // accusing deadlines that fire although the peer is fine
   std::vector<std::string> timers;  // which of those may fire
   std::vector<std::string> fair_timers;  // deadlines that liveness may count on once a fault has struck
+  std::vector<std::string>
+      rest_timers;  // the same for long ones: they fire only when nothing else can happen
   bool duplicates = true;  // a frame may come again at any time (false: once, in any order, or never)
   bool handshake = false;  // HELLOs are explored too, not agreed before
   bool pings = false;  // heartbeats are explored (they carry the window's floor)

@@ -64,7 +64,7 @@ void ExploreStep::take(const ExploreMove& m, bool answered) {
       s_.pending.erase(s_.pending.begin() + m.a);
       return pending(p);
     }
-    case Kind::kCrash: return crash(m.a);
+    case Kind::kCrash: return crash(m.a, m.b);
     case Kind::kRestart: return restart(m.a);
     case Kind::kCut: return cut(m.a);
     default: return user_move(m);
@@ -72,7 +72,13 @@ void ExploreStep::take(const ExploreMove& m, bool answered) {
 }
 
 void ExploreStep::run() {
-  while (!todo_.empty()) {
+  while (!todo_.empty() || !hellos_.empty()) {
+    if (todo_.empty()) {
+      const FrameId f = hellos_.front();
+      hellos_.pop_front();
+      hand_over(f);
+      continue;
+    }
     const auto [node, input] = std::move(todo_.front());
     todo_.pop_front();
     feed(node, input);
@@ -87,17 +93,24 @@ void ExploreStep::feed(std::uint32_t node, const core::Input& input) {
   act(node, step.outputs);
 }
 
+void ExploreStep::hand_over(FrameId f) {
+  LinkId at;
+  if (!m_.deliverable(s_, f, at)) return;
+  const KnownFrame frame = m_.engines_.frame(f);
+  const std::uint64_t key = (0x2ULL << 60) | (static_cast<std::uint64_t>(f) << 24) | at.value;
+  const EngineStep& step =
+      m_.engines_.step(s_.nodes[frame.to].engine, core::in::Received{at, frame.message}, key);
+  s_.nodes[frame.to].engine = step.after;
+  act(frame.to, step.outputs);
+}
+
 void ExploreStep::deliver(FrameId f, bool answered) {
   LinkId at;
   if (!m_.deliverable(s_, f, at)) return;
   const KnownFrame frame = m_.engines_.frame(f);
   if (!m_.shape_.duplicates) std::erase(s_.sent, f);
   said_.clear();
-  const std::uint64_t key = (0x2ULL << 60) | (static_cast<std::uint64_t>(f) << 24) | at.value;
-  const EngineStep& step =
-      m_.engines_.step(s_.nodes[frame.to].engine, core::in::Received{at, frame.message}, key);
-  s_.nodes[frame.to].engine = step.after;
-  act(frame.to, step.outputs);
+  hand_over(f);
   if (!answered) return;
   run();
   const std::vector<FrameId> answers = said_;
@@ -154,7 +167,11 @@ void ExploreStep::act(std::uint32_t node, const core::Outputs& outputs) {
 void ExploreStep::send(std::uint32_t node, const core::out::Send& x) {
   std::size_t link = 0, side = 0;
   if (!find_link(s_, node, x.link, link, side) || s_.links[link].broken) return;
+  if (std::holds_alternative<wire::Computing>(x.message.body))
+    return;  // a word of patience: it moves clocks only
   const FrameId f = m_.engines_.frame(node, s_.links[link].node[1 - side], x.message);
+  if (!m_.shape_.handshake && std::holds_alternative<wire::Hello>(x.message.body))
+    return hellos_.push_back(f);
   said_.push_back(f);
   const auto where = std::lower_bound(s_.sent.begin(), s_.sent.end(), f);
   if (where == s_.sent.end() || *where != f) s_.sent.insert(where, f);
@@ -264,8 +281,14 @@ void ExploreStep::pending(const ExplorePending& p) {
   effects(list);
 }
 
-void ExploreStep::crash(std::uint32_t node) {
+// `stray`: 1 + the frame that outlives the connections of the dead process; 0: none. One is enough: a frame
+// of a dead life or for one meets its answer (WHO, or a refusal) alone.
+void ExploreStep::crash(std::uint32_t node, std::uint32_t stray) {
   ++s_.crashes;
+  std::erase_if(s_.sent, [&](FrameId f) {
+    const KnownFrame& frame = m_.engines_.frame(f);
+    return (frame.from == node || frame.to == node) && f + 1 != stray;
+  });
   ExploreNode& n = s_.nodes[node];
   for (std::uint32_t u = 0; u < n.users.size(); ++u) {
     ExploreUser& user = n.users[u];

@@ -18,6 +18,7 @@ class ExploreStep {
   void link(std::uint32_t dialler, std::uint32_t target, EndpointId);  // a connection comes up at once
   void feed(std::uint32_t node, const core::Input&);
   void deliver(FrameId, bool answered);
+  void hand_over(FrameId);
   ExploreState finish();
   SimTransport& mover();                       // copied on first use
   ExploreState& state() { return s_; }
@@ -45,7 +46,7 @@ class ExploreStep {
   void take_back(std::uint32_t node, std::uint32_t user);
   void receiver_success(std::uint32_t node, std::uint32_t user);
   void sender_success(std::uint32_t node, std::uint32_t user);
-  void crash(std::uint32_t node);
+  void crash(std::uint32_t node, std::uint32_t stray);
   void restart(std::uint32_t node);
   void cut(std::uint32_t link);
   void forget_dead_links();
@@ -58,7 +59,8 @@ class ExploreStep {
   Laws& laws_;
   std::shared_ptr<SimTransport> mover_;
   std::deque<std::pair<std::uint32_t, core::Input>> todo_;
-  std::vector<FrameId> said_;                  // frames sent during the present feed
+  std::deque<FrameId> hellos_;  // handed over at once, unless the shape explores the handshake
+  std::vector<FrameId> said_;  // frames sent during the present feed
 };
 
 }  // namespace kvferry::sim

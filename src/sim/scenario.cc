@@ -54,7 +54,7 @@ void shrink_limits(Prng& rng, double rate, Limits& l) {
   maybe(l.page_runs_per_part, 1, 3);
   maybe(l.ops_in_flight, 1, 4);
   maybe(l.ops_in_flight_per_peer, 1, 3);
-  maybe(l.loans, 4, 16);
+  maybe(l.loans, 12, 24);
   maybe(l.text_bytes, 16, 64);
   maybe(l.recalls, 2, 16);
   maybe(l.rooms, 4, 24);
@@ -144,7 +144,7 @@ Result<Scenario> draw_scenario(std::uint64_t seed, std::string_view wanted) {
     if (rng.chance(0.5)) continue;
     s.rates[static_cast<std::size_t>(f.id)] = f.low * std::pow(f.high / f.low, u);
   }
-  s.requests = static_cast<std::uint32_t>(rng.between(16, 40));
+  s.requests = static_cast<std::uint32_t>(rng.between(21, 49));
   s.latency = std::chrono::microseconds(rng.between(20, 2000));
   s.tags = rng.chance(0.7);
   s.deadlines = deadlines_of(rng, s.rate(Fault::kFastDeadlines) > 0);

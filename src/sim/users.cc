@@ -115,7 +115,8 @@ void Users::on_request(std::uint32_t) {
     add_participant(index, r.receivers[k], k, Role::kReceiver);
 }
 
-void Users::add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role role) {
+void Users::add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role role,
+                            Duration after) {
   if (world_.roll(Fault::kNoShow)) return;
   Participant p;
   p.request = request;
@@ -126,7 +127,7 @@ void Users::add_participant(std::uint32_t request, std::uint32_t node, std::uint
   const auto id = static_cast<std::uint32_t>(participants_.size() - 1);
   const bool slow = world_.roll(Fault::kSlowUser);
   plan(id, UserStep::kOpen,
-       world_.between(Duration{0}, slow ? Duration(seconds(5)) : Duration(milliseconds(20))));
+       after + world_.between(Duration{0}, slow ? Duration(seconds(5)) : Duration(milliseconds(20))));
 }
 
 void Users::step(std::uint32_t id, UserStep step, std::uint64_t detail) {
@@ -165,7 +166,7 @@ void Users::step(std::uint32_t id, UserStep step, std::uint64_t detail) {
 void Users::open(std::uint32_t id) {
   Participant& p = participants_[id];
   SimNode& n = world_.node(p.node);
-  if (!n.up || p.opened) return;
+  if (!n.up || p.opened || (closing_ && !p.probe)) return;
   UserNode& u = nodes_[p.node];
   if (u.free_slots.empty()) {
     if (u.by_slot.size() >= world_.scenario().limits.rooms)
@@ -274,6 +275,8 @@ void Users::grant(std::uint32_t id) {
   const bool enough = u.free[at(Space::kPages)].size() >= need &&
                       (shape.aux == 0 || !u.free[at(Space::kAux)].empty()) &&
                       (shape.states == 0 || !u.free[at(Space::kState)].empty());
+  if (!enough && !world_.faulty() && !p.probe)
+    return abort(p, Code::kAborted, 0);  // a queue for pages would last too long
   if (!enough) return plan(id, UserStep::kGrant, world_.between(milliseconds(1), milliseconds(60)));
   core::in::GrantPages in;
   in.handle = p.handle;
@@ -532,12 +535,14 @@ void Users::closed(std::uint32_t node, Handle h) {
 
 void Users::probe() {
   const ClusterShape& shape = world_.scenario().shape;
+  Duration after{
+      0};  // one pair after the other: together they might wait for each other's pages, past a short deadline
   for (std::uint32_t p = 0; p < shape.prefill; ++p) {
-    for (std::uint32_t d = 0; d < shape.decode; ++d) probe_pair(p, d);
+    for (std::uint32_t d = 0; d < shape.decode; ++d, after += milliseconds(900)) probe_pair(p, d, after);
   }
 }
 
-void Users::probe_pair(std::uint32_t prefill, std::uint32_t decode) {
+void Users::probe_pair(std::uint32_t prefill, std::uint32_t decode, Duration after) {
   const ClusterShape& shape = world_.scenario().shape;
   UserRequest r;
   r.room = RoomId{next_room_++};
@@ -551,9 +556,10 @@ void Users::probe_pair(std::uint32_t prefill, std::uint32_t decode) {
   }
   const auto index = static_cast<std::uint32_t>(requests_.size());
   requests_.push_back(r);
-  for (std::uint32_t k = 0; k < r.senders.size(); ++k) add_participant(index, r.senders[k], k, Role::kSender);
+  for (std::uint32_t k = 0; k < r.senders.size(); ++k)
+    add_participant(index, r.senders[k], k, Role::kSender, after);
   for (std::uint32_t k = 0; k < r.receivers.size(); ++k)
-    add_participant(index, r.receivers[k], k, Role::kReceiver);
+    add_participant(index, r.receivers[k], k, Role::kReceiver, after);
   for (std::size_t k = 0; k < r.senders.size() + r.receivers.size(); ++k)
     participants_[participants_.size() - 1 - k].probe = true;
 }
@@ -569,6 +575,7 @@ std::string Users::failed_probe() const {
 }
 
 void Users::close_all() {
+  closing_ = true;
   for (std::uint32_t i = 0; i < participants_.size(); ++i) {
     if (living(participants_[i]) && !participants_[i].closed) plan(i, UserStep::kClose, Duration{0});
   }

@@ -118,7 +118,7 @@ class Users {
   };
 
   UserRequest draw_request();
-  void probe_pair(std::uint32_t prefill, std::uint32_t decode);
+  void probe_pair(std::uint32_t prefill, std::uint32_t decode, Duration after);
   void plan(std::uint32_t participant, UserStep, Duration after, std::uint64_t detail = 0);
   bool take(UserNode&, Space, std::size_t count, std::vector<std::uint32_t>& into);
   void give(UserNode&, Space, std::uint32_t item);
@@ -134,7 +134,8 @@ class Users {
   void release_chunk(Participant&, Participant::Pushed&);
   void abort(Participant&, Code, std::int32_t status);
   void plan_mischief(std::uint32_t participant);
-  void add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role);
+  void add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role,
+                       Duration after = Duration{0});
   PageRuns runs_of(const std::vector<std::uint32_t>&) const;
   bool living(const Participant&) const;
   void over(Participant&);
@@ -146,6 +147,7 @@ class Users {
   std::uint64_t next_event_ = 1, next_room_ = 1000;
   std::uint32_t next_prompt_ = 1;
   std::uint32_t open_ = 0, unclosed_ = 0;
+  bool closing_ = false;  // requests that were not opened yet never will be; probes are
   std::uint64_t rooms_ = 0;
 };
 

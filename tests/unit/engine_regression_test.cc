@@ -160,6 +160,74 @@ TEST_F(EngineRegression, AfterARecallTheNextAttemptIsServed) {
   EXPECT_EQ(poll(d, again), Poll::kSuccess) << why(d, again);
 }
 
+// A silent peer is fenced (the next path) and at last forgotten here, but remembers us: we go on above what
+// it knows.
+TEST_F(EngineRegression, AForgottenPeerIsMetAgainOnANewerPath) {
+  net = std::make_unique<Net>(Kind::kLanded);
+  EngineConfig c;
+  c.deadlines.tombstone = 4s;
+  p = net->add("prefill");
+  d = net->add("decode", c);
+  net->endpoint_names[0] = "prefill:1";
+  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  const auto move = [&](std::uint64_t number, std::uint32_t slot) {
+    const Handle s = sender(number, slot), r = receiver(number, slot);
+    net->settle();
+    grant(r, slot);
+    push(s);
+    net->settle();
+    return std::pair{s, r};
+  };
+  const auto gone_for = [&](int halves) {
+    net->endpoint_names[0] = "";  // no way to dial
+    net->drop_link(static_cast<std::uint32_t>(net->links.size()));
+    for (int k = 0; k < halves; ++k) net->tick(500ms);
+    net->endpoint_names[0] = "prefill:1";
+  };
+  move(1, 0);
+  gone_for(6);  // fenced at both ends, not forgotten: the next GRANT names path 1
+  move(2, 1);
+  gone_for(30);  // forgotten by decode alone
+  const auto [s, r] = move(3, 2);
+  EXPECT_EQ(poll(d, r), Poll::kSuccess) << why(d, r);
+  EXPECT_EQ(poll(p, s), Poll::kSuccess) << why(p, s);
+}
+
+// A GRANT that is still coming in parts when its peer is given up for dead: FAIL(drained) is said, so when
+// that peer is back and says the GRANT again it is not taken.
+TEST_F(EngineRegression, AGrantInPartsIsNotTakenAfterItsFail) {
+  net = std::make_unique<Net>(Kind::kLanded);
+  EngineConfig c;
+  c.limits.page_runs_per_part = 1;
+  p = net->add("prefill", c);
+  d = net->add("decode", c);
+  net->endpoint_names[0] = "prefill:1";
+  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  const Handle s = sender(1, 0), r = receiver(1, 0);
+  net->settle();
+  GrantSpec spec;
+  spec.pages = {{3, 1}, {7, 1}};
+  spec.tokens = 8;
+  net->feed(d, in::GrantPages{r, spec});
+  ASSERT_EQ(net->wire.size(), 2U);
+  net->wire.pop_back();
+  net->settle();  // the first part alone
+  ChunkSpec chunk;
+  chunk.pages = {{0, 2}};
+  chunk.tokens = 8;
+  chunk.last = true;
+  net->feed(p, in::Push{s, chunk});
+  net->endpoint_names[0] = "";
+  net->drop_link(1);
+  for (int k = 0; k < 5; ++k) {  // prefill gives decode up; decode does not notice
+    net->now += 500ms;
+    net->feed(p, in::Tick{});
+  }
+  net->endpoint_names[0] = "prefill:1";
+  net->tick(100ms);
+  EXPECT_EQ(net->nodes[p].engine->counters().ops_posted, 0U) << "FAIL(drained) had been said for this grant";
+}
+
 // Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
 TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
   net = std::make_unique<Net>(Kind::kPush);
