@@ -77,7 +77,6 @@ void Engine::State::on(const in::LinkUp& i) {
     Endpoint& e = endpoints[i.endpoint.value];
     e.dialling = false;
     e.link = i.link;
-    e.backoff = Duration{0};
   }
   links[i.link.value] = link;
   say_hello(i.link, nullptr, true);
@@ -89,10 +88,14 @@ void Engine::State::on(const in::DialFailed& i) {
   Endpoint& e = endpoints[i.endpoint.value];
   e.dialling = false;
   e.last_error = i.error;
+  back_off(e);
+  arm_endpoint(i.endpoint.value);
+}
+
+void Engine::State::back_off(Endpoint& e) const {
   e.backoff = e.backoff.count() == 0 ? cfg.deadlines.redial_first
                                      : std::min<Duration>(e.backoff * 2, cfg.deadlines.redial_most);
   e.redial_at = now + e.backoff;
-  arm_endpoint(i.endpoint.value);
 }
 
 void Engine::State::on(const in::LinkDown& i) {
@@ -108,13 +111,14 @@ void Engine::State::on(const in::LinkDown& i) {
       e.redial_at = now;
     }
   }
-  if (Peer* p = find_peer(link.peer); p != nullptr && p->link == i.link) peer_down(*p, i.error);
+  Peer* down = find_peer(link.peer);
+  const bool was_agreed = down != nullptr && down->link == i.link && down->answered;
+  if (down != nullptr && down->link == i.link) peer_down(*down, i.error);
   if (link.endpoint.value < endpoints.size()) {
     Endpoint& e = endpoints[link.endpoint.value];
     const Peer* p = find_peer(e.peer);
     if (e.wanted > 0 || !e.tells.empty() || (p != nullptr && p->life != Peer::Life::kDead)) {
-      if (link.peer.value == 0)
-        e.redial_at = now + cfg.deadlines.redial_first;   // it never said HELLO: do not spin
+      if (!was_agreed) back_off(e);  // it says no HELLO, or refuses ours (it fences us, say): do not spin
       dial(e, link.endpoint.value);
     }
   }
@@ -318,6 +322,7 @@ void Engine::State::now_agreed(Peer& p) {
   resend(p, true);
   for (Endpoint& e : endpoints) {
     if (e.peer != p.id) continue;
+    e.backoff = Duration{0};
     tell_now(p, e);
     const auto waiters = e.waiters;
     for (const Handle h : waiters) {
@@ -451,7 +456,13 @@ void Engine::State::peer_dead(Peer& p, const std::string& evidence, bool ended) 
     if (g.state == GrantIn::State::kParked || g.state == GrantIn::State::kCollecting) unbound.push_back(n);
   }
   for (const GrantNumber n : unbound) {
-    unpark(p, p.in.at(n));
+    GrantIn& g = p.in.at(n);
+    const bool parked_here = g.state == GrantIn::State::kParked;
+    unpark(p, g);
+    if (parked_here && !mut(Mutant::kNoRecall)) {  // the open that would have bound it learns why at once
+      add_recall(g.grant.room, Recall{p.id, n, g.grant.leg, g.grant.tag, lost_cause(p, evidence),
+                                      now + cfg.deadlines.tombstone});
+    }
     refuse_grant(p, n, lost_cause(p, evidence));
   }
   fail_rooms_of(p, lost_cause(p, evidence));

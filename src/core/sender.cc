@@ -255,10 +255,13 @@ void Engine::State::park(Peer& p, GrantIn& g) {
   g.state = GrantIn::State::kParked;
   ++p.parked;
   parked[g.grant.room.value].emplace_back(p.id, number);
-  // A higher grant of that peer replaces its recall.
+  // A higher grant of that peer replaces its recall, and so does a grant of whoever took a lost peer's place.
   if (const auto it = recalls.find(g.grant.room.value); it != recalls.end()) {
     std::erase_if(it->second, [&](const Recall& c) {
-      return c.peer == p.id && c.leg == g.grant.leg && c.tag == g.grant.tag && c.number < number;
+      if (c.leg != g.grant.leg || !(c.tag == g.grant.tag)) return false;
+      if (c.peer == p.id) return c.number < number;
+      const Peer* other = find_peer(c.peer);
+      return other == nullptr || other->ended;
     });
     if (it->second.empty()) recalls.erase(it);
   }

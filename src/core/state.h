@@ -227,6 +227,7 @@ struct Engine::State {
   void new_path(Peer&);
   void tell_later(const Room&, const Leg&, const Cause&);
   void tell_now(Peer&, Endpoint&);
+  void back_off(Endpoint&) const;
   void tell(Peer&, Peer::Tell);
   void say_over(Peer&, Peer::Tell);
   void window_moved(Peer&);

@@ -130,15 +130,17 @@ void ExploreModel::moves(const ExploreState& s, std::vector<ExploreMove>& out) {
   rest_moves(s, out);
 }
 
-// Long deadlines come last: once a fault has struck and nothing else that is bound to happen is left.
+// What waits on purpose comes last, when nothing else that is bound to happen is left: a dial after a refused
+// one, and, once a fault has struck, long deadlines.
 void ExploreModel::rest_moves(const ExploreState& s, std::vector<ExploreMove>& out) {
-  if (shape_.rest_timers.empty() || clean(s)) return;
   if (std::any_of(out.begin(), out.end(), [](const ExploreMove& m) { return m.fair; })) return;
   for (std::uint32_t n = 0; n < s.nodes.size(); ++n) {
     if (!s.nodes[n].up) continue;
     const auto& timers = engines_.timers(s.nodes[n].engine);
     for (std::uint32_t t = 0; t < timers.size(); ++t) {
-      if (contains(shape_.rest_timers, timers[t].name)) out.push_back({Kind::kTimer, n, t, true});
+      const bool due = std::string_view(timers[t].name) == "redial" ||
+                       (!clean(s) && contains(shape_.rest_timers, timers[t].name));
+      if (due) out.push_back({Kind::kTimer, n, t, true});
     }
   }
 }
@@ -149,7 +151,7 @@ void ExploreModel::timer_moves(const ExploreState& s, std::vector<ExploreMove>& 
     const auto& timers = engines_.timers(s.nodes[n].engine);
     for (std::uint32_t t = 0; t < timers.size(); ++t) {
       const std::string_view name = timers[t].name;
-      const bool again = name == "redial" || (name == "heartbeat" && shape_.pings) ||
+      const bool again = (name == "heartbeat" && shape_.pings) ||
                          (!shape_.duplicates && (name == "resend" || name == "hello"));
       const bool fair = again || (!clean(s) && contains(shape_.fair_timers, name));
       const bool accuses = contains(shape_.timers, name) && s.timeouts < shape_.timeouts;

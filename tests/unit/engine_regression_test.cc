@@ -228,6 +228,38 @@ TEST_F(EngineRegression, AGrantInPartsIsNotTakenAfterItsFail) {
   EXPECT_EQ(net->nodes[p].engine->counters().ops_posted, 0U) << "FAIL(drained) had been said for this grant";
 }
 
+// A sender that is fencing us refuses our HELLO by closing: we come again with back-off, not in a spin.
+TEST_F(EngineRegression, ARefusedHelloIsNotSaidInASpin) {
+  start(Kind::kLanded);
+  const Handle r = receiver(1, 0);
+  net->settle();
+  const std::size_t before = net->links.size();
+  for (int k = 0; k < 50; ++k) {
+    net->feed(d, in::LinkDown{LinkId{static_cast<std::uint32_t>(net->links.size())},
+                              Error{Code::kPeerLost, Who::kPeer, Next::kRetry, 0, "link", "closed"}});
+  }
+  EXPECT_LE(net->links.size(), before + 2) << "one dial at once, the next after redial_first";
+  net->tick(100ms);
+  net->settle();
+  EXPECT_EQ(poll(d, r), Poll::kWaitingForInput);
+}
+
+// A parked GRANT whose decode is given up: the open that would have bound it fails at once with that reason,
+// not at the bootstrap deadline.
+TEST_F(EngineRegression, AParkedGrantOfALostPeerFailsTheOpen) {
+  start(Kind::kLanded);
+  const Handle r = receiver(1, 0);
+  net->settle();
+  grant(r, 3);
+  net->settle();
+  net->endpoint_names[0] = "";
+  net->drop_link(1);
+  for (int k = 0; k < 6; ++k) net->tick(500ms);
+  const Handle s = sender(1, 0);
+  EXPECT_EQ(poll(p, s), Poll::kFailed);
+  EXPECT_NE(why(p, s).find("no connection for"), std::string::npos) << why(p, s);
+}
+
 // Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
 TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
   net = std::make_unique<Net>(Kind::kPush);
