@@ -1,7 +1,7 @@
 // Engine::State: all the state, and the private verbs. One file per concern: rooms.cc (join, fail, close),
 // sender.cc (grants), posting.cc (bytes), receiver.cc, pulling.cc, peers.cc (HELLO, links, death, fence),
-// debts.cc (outbox), deadlines.cc (timers), memory.cc (pages, loans, graves), canonical.cc (fingerprint). A
-// copyable value.
+// telling.cc (ends before a GRANT), debts.cc (outbox), deadlines.cc (timers), memory.cc (pages, loans,
+// graves), canonical.cc (fingerprint). A copyable value.
 #pragma once
 
 #include <optional>
