@@ -134,7 +134,11 @@ class KVFERRY_API Transport {
   virtual std::vector<std::byte> describe() const = 0;  // opaque, at most 4 KiB; travels in HELLO
 
   virtual Result<> add_peer(PeerId, std::span<const std::byte> description) = 0;  // kPeerReady follows
-  virtual void drop_peer(PeerId) = 0;  // after it was fenced, or when it has no operation and no loan
+  // After it was fenced, or when it has no operation and no loan. From then on the id is free: add_peer() may
+  // name it again at once, which is the next path to the same process (a PeerId is a life, not a connection).
+  // No kPeerReady, kPeerLost or kPeerFenced of the old path comes out of progress() after drop_peer() has
+  // returned.
+  virtual void drop_peer(PeerId) = 0;
   // After kPeerFenced nothing of that path lands: neither what was posted, nor what is posted later under a
   // ticket that was issued before the fence (LoanId::serial grows, so an adapter hands the newest fenced
   // serial to the new path).

@@ -168,11 +168,104 @@ Verdict fenced_peers_come_back(Session& s) {
   return s.target().party->hash(kBulk) == then ? held() : broken("bytes of the fenced path landed later");
 }
 
+// How a manager answers what a mover says of its path: lost paths are fenced, fenced ones dropped and made
+// anew under the same id.
+class PathKeeper {
+ public:
+  PathKeeper(Side& side, Side& other) : side_(side), other_(other), seen_(side.log.size()) {}
+  Result<> fence() {
+    fencing_ = true;
+    ++fences_;
+    return side_.party->fence(side_.other);
+  }
+  // Handles what came since the last call; the first call that a mover refuses is the finding.
+  Finding react() {
+    for (; seen_ < side_.log.size(); ++seen_) {
+      const Event event = side_.log[seen_].event;
+      if (event.peer != side_.other) continue;
+      if (event.kind == Event::Kind::kPeerLost && !fencing_) {
+        if (auto ok = fence(); !ok) return "fence of a lost path: " + ok.error().line();
+      }
+      if (event.kind == Event::Kind::kPeerReady) {
+        if (renewed_ && !event.error.ok()) return "the next path failed: " + event.error.line();
+        ready_ = renewed_;
+      }
+      if (event.kind == Event::Kind::kPeerFenced) {
+        fencing_ = ready_ = false;
+        renewed_ = true;
+        side_.party->drop_peer(side_.other);
+        if (auto ok = side_.party->add_peer(side_.other, other_.party->describe()); !ok)
+          return "adding a dropped peer under the same id: " + ok.error().line();
+      }
+    }
+    return std::nullopt;
+  }
+  bool ready() const noexcept { return renewed_ ? ready_ : !fencing_; }
+  int fences() const noexcept { return fences_; }
+
+ private:
+  Side& side_;
+  Side& other_;
+  std::size_t seen_;
+  bool fencing_ = false, renewed_ = false, ready_ = false;
+  int fences_ = 0;
+};
+
+// Both paths are up, on both sides, and stay so.
+Finding settle_paths(Session& s, PathKeeper& a, PathKeeper& b) {
+  Finding wrong;
+  const auto both = [&] {
+    if (!wrong) wrong = a.react();
+    if (!wrong) wrong = b.react();
+    return wrong || (a.ready() && b.ready());
+  };
+  for (int calm = 0; calm < 3 && !wrong; ++calm) {
+    if (!s.wait(both)) return "the path was not made anew within 10 s";
+    s.pass(30);
+  }
+  return wrong;
+}
+
+Verdict same_id_comes_back(Session& s) {
+  if (s.capabilities().fence == FenceMode::kNone) return skipped("fence is None");
+  if (auto wrong = s.begin_bulk(kLoan, 1); wrong) return broken(*wrong);
+  PathKeeper poster(s.poster(), s.lender()), lender(s.lender(), s.poster());
+  if (auto ok = lender.fence(); !ok) return broken("fence: " + ok.error().line());
+  s.let_go();
+  if (auto wrong = settle_paths(s, poster, lender); wrong) return broken(*wrong);
+  if (!s.wait([&] { return s.ended(OpId{1}); }))
+    return broken("the operation of the fenced path did not end");
+  const std::uint64_t then = s.target().party->hash(kBulk);
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    s.target().party->fill(kShaped, kTargetSeed);
+    const LoanId next{kLoan.slot, kLoan.serial + 1 + round};
+    if (auto ok = s.lend(s.loan(next, {{0, 16}})); !ok) return broken("lend: " + ok.error().line());
+    const OpSpec op = s.operation(9 + round, next, {{3, 3, 9}});
+    if (auto ok = s.post(op); !ok) return broken("post on the next path: " + ok.error().line());
+    const auto there = [&] {
+      return s.ended(op.op) && s.target().party->hash(kShaped) == Session::hash(s.expected(kShaped, {op}));
+    };
+    if (!s.wait(there)) return broken("an operation on the next path did not land");
+    if (auto ok = s.lender().party->revoke(next); !ok) return broken("revoke: " + ok.error().line());
+    PathKeeper& first = round % 2 == 0 ? poster : lender;  // each side has its turn
+    if (auto ok = first.fence(); !ok) return broken("fence: " + ok.error().line());
+    if (auto wrong = settle_paths(s, poster, lender); wrong) return broken(*wrong);
+  }
+  if (poster.fences() + lender.fences() > 16) {
+    return broken(std::to_string(poster.fences() + lender.fences()) +
+                  " fences for 4 paths: a new path is taken for the end of the other side's");
+  }
+  const bool reads = s.capabilities().access == Access::kRead;
+  return reads || s.target().party->hash(kBulk) == then ? held()
+                                                        : broken("bytes of a fenced path landed later");
+}
+
 Verdict run_mid(const HarnessSpec& spec) { return both_ways(spec, true, revoke_in_mid_transfer); }
 Verdict run_stays(const HarnessSpec& spec) { return both_ways(spec, false, revoked_stays_revoked); }
 Verdict run_lender(const HarnessSpec& spec) { return both_ways(spec, true, fenced_by_the_lender); }
 Verdict run_poster(const HarnessSpec& spec) { return both_ways(spec, true, fenced_by_the_poster); }
 Verdict run_return(const HarnessSpec& spec) { return both_ways(spec, true, fenced_peers_come_back); }
+Verdict run_same_id(const HarnessSpec& spec) { return both_ways(spec, true, same_id_comes_back); }
 
 }  // namespace
 
@@ -187,6 +280,9 @@ std::vector<Check> ending_checks() {
        run_poster},
       {"E05_fenced_peers_come_back",
        "a live peer can be added again under a new id, and the old path stays dead", run_return},
+      {"E06_the_same_id_comes_back",
+       "a dropped PeerId names the next path at once, whichever side fenced, and both sides settle on it",
+       run_same_id},
   };
 }
 

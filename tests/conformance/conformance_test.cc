@@ -7,23 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "conformance/checks.h"
 #include "transport/all.h"
 
 namespace kvferry::conformance {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kTimeFactor = 10;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-constexpr std::uint64_t kTimeFactor = 10;
-#else
-constexpr std::uint64_t kTimeFactor = 1;
-#endif
-#else
-constexpr std::uint64_t kTimeFactor = 1;
-#endif
+constexpr std::uint64_t kTimeFactor = kSanitized ? 10 : 1;
 
 HarnessSpec harness(std::string label, std::string mover, std::string bind, HarnessSpec::Far far) {
   HarnessSpec spec;

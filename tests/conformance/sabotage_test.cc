@@ -249,10 +249,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"R05", Fault::kLendsMore}, Case{"E01", Fault::kIgnoresRevoke},
                     Case{"E01", Fault::kRevokesTwice}, Case{"E02", Fault::kIgnoresRevoke},
                     Case{"E03", Fault::kIgnoresFence}, Case{"E04", Fault::kFenceEndsNothing},
-                    Case{"E05", Fault::kNeverReturns}, Case{"P01", Fault::kNeverSeesDeath},
-                    Case{"P02", Fault::kFenceNeverDone}, Case{"P03", Fault::kIgnoresRevoke},
-                    Case{"P04", Fault::kSleeps}, Case{"P05", Fault::kBurns}, Case{"P05", Fault::kSleeps},
-                    Case{"P06", Fault::kLeaks}, Case{"P07", Fault::kLeaks}),
+                    Case{"E05", Fault::kNeverReturns}, Case{"E06", Fault::kNeverReturns},
+                    Case{"P01", Fault::kNeverSeesDeath}, Case{"P02", Fault::kFenceNeverDone},
+                    Case{"P03", Fault::kIgnoresRevoke}, Case{"P04", Fault::kSleeps},
+                    Case{"P05", Fault::kBurns}, Case{"P05", Fault::kSleeps}, Case{"P06", Fault::kLeaks},
+                    Case{"P07", Fault::kLeaks}),
     [](const testing::TestParamInfo<Case>& param) {
       return std::string(param.param.check) + "_" + std::to_string(static_cast<int>(param.param.fault));
     });

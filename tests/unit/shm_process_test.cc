@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <utility>
 
 #include "base/prng.h"
 #include "shm_kit.h"
@@ -190,6 +191,47 @@ TEST_F(ShmProcessTest, AKilledLenderOfForeignMemoryFailsTheRead) {
   ASSERT_TRUE(until({&reader_}, [&] { return reader_.find(Kind::kQuiesced).has_value(); }));
   EXPECT_EQ(reader_.find(Kind::kCompleted)->error.code, Code::kPeerLost)
       << reader_.find(Kind::kCompleted)->error.line();
+}
+
+// A clock that looks on: when the watched byte has changed, it calls out once. The copy lane asks it the time
+// behind each slice, that is, behind the last byte and before the verdict.
+class WatchingClock final : public Clock {
+ public:
+  TimePoint now() noexcept override {
+    if (watched != nullptr && *watched != before && then) std::exchange(then, {})();
+    return system_.now();
+  }
+  const volatile std::byte* watched = nullptr;
+  std::byte before{};
+  std::function<void()> then;
+
+ private:
+  SystemClock system_;
+};
+
+// The lease word lives on in its memfd and still says "in force" when its owner is gone: only the pidfd,
+// asked after the word, tells that the pid may have named somebody else during the copy.
+TEST_F(ShmProcessTest, ALenderOfForeignMemoryThatEndsBetweenCopyAndVerdictFailsTheRead) {
+  constexpr std::uint32_t kSliceItems = (256U << 10) / kItemBytes;  // one slice of the copy lane
+  start([](int socket) { lend_all(socket, Held::kForeign, {}); });
+  const auto clock = std::make_shared<WatchingClock>();
+  ShmOptions options;
+  options.clock = clock;
+  open_reader(options);
+  meet();
+  if (!reader_.find(Kind::kPeerReady)->error.ok()) GTEST_SKIP() << "process_vm_readv is forbidden here";
+  const std::uint64_t last = kSliceItems * std::uint64_t{kItemBytes} - 1;
+  target_->data()[last] = ~pattern(1, last / kItemBytes, last % kItemBytes);
+  clock->before = target_->data()[last];
+  clock->watched = target_->data() + last;
+  clock->then = [this] { end_child(SIGKILL); };
+  ReadBox read(1, Ticket{LoanId{0, 1}, 9}, {{0, 0, kSliceItems}});
+  ASSERT_TRUE(reader_.mover->post(read.operation));
+  ASSERT_TRUE(until({&reader_}, [&] { return reader_.find(Kind::kQuiesced, OpId{1}).has_value(); }));
+  EXPECT_FALSE(clock->then) << "the lender was not ended behind the last byte";
+  const Error error = reader_.find(Kind::kCompleted, OpId{1})->error;
+  EXPECT_EQ(error.code, Code::kPeerLost) << error.line();
+  EXPECT_NE(error.line().find("ended during the copy"), std::string::npos) << error.line();
 }
 
 TEST_F(ShmProcessTest, AKilledLenderIsToldAndItsMemoryStaysReadable) {

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "transport/cursor.h"
 #include "transport/loans.h"
+#include "transport/path_events.h"
 #include "transport/regions.h"
 
 namespace kvferry::transport {
@@ -185,6 +186,7 @@ void LoopbackTransport::drop_peer(PeerId id) {
   end_stopped();
   for (const LoanId loan : loans_.lent_to(id)) static_cast<void>(loans_.revoke(loan, regions_));
   peers_.erase(peer);
+  forget_path(events_, id);
 }
 
 Result<> LoopbackTransport::fence(PeerId id) {

@@ -28,6 +28,7 @@ Result<> Peers::add(PeerId id, std::span<const std::byte> bytes, TimePoint now) 
   }
   const std::string what = subject(id) + " (pid " + std::to_string(description->pid) + ")";
   Peer& peer = peers_[id];
+  peer.path = ++last_path_;
   peer.since = now;
   peer.link = std::make_unique<PeerLink>(*description, options_.socket_directory, what);
   ++opening_;
@@ -61,13 +62,13 @@ void Peers::start_mapping(PeerId id, Peer& peer) {
   auto result = std::make_shared<Result<std::shared_ptr<const PeerMemory>>>();
   worker_.submit([handed, result, what = subject(id)](
                      const Stop& stop) { *result = PeerMemory::open(std::move(*handed), stop, what); },
-                 [this, result, id] { finish_mapping(id, std::move(*result)); });
+                 [this, result, id, path = peer.path] { finish_mapping(id, path, std::move(*result)); });
 }
 
-void Peers::finish_mapping(PeerId id, Result<std::shared_ptr<const PeerMemory>> memory) {
+void Peers::finish_mapping(PeerId id, std::uint64_t path, Result<std::shared_ptr<const PeerMemory>> memory) {
   const auto found = peers_.find(id);
-  if (found == peers_.end() || found->second.state != State::kMapping) {
-    if (memory) discard(std::move(*memory));  // fenced or dropped meanwhile
+  if (found == peers_.end() || found->second.path != path || found->second.state != State::kMapping) {
+    if (memory) discard(std::move(*memory));  // fenced or dropped meanwhile, or dropped and added again
     return;
   }
   Peer& peer = found->second;

@@ -40,6 +40,7 @@ class Peers {
   enum class State : std::uint8_t { kOpening, kMapping, kReady, kLost, kFailed, kFenced };
   struct Peer {
     State state = State::kOpening;
+    std::uint64_t path = 0;  // tells this path from an earlier one of the same id
     TimePoint since;
     std::unique_ptr<PeerLink> link;
     bool watched = false;
@@ -50,7 +51,7 @@ class Peers {
 
   void advance(PeerId, Peer&);
   void start_mapping(PeerId, Peer&);
-  void finish_mapping(PeerId, Result<std::shared_ptr<const PeerMemory>>);
+  void finish_mapping(PeerId, std::uint64_t path, Result<std::shared_ptr<const PeerMemory>>);
   void settle(PeerId, Peer&, State, Error);  // leaves kOpening or kMapping and tells kPeerReady
   void unwatch(Peer&);
   void discard(std::shared_ptr<const PeerMemory>);
@@ -60,6 +61,7 @@ class Peers {
   Worker& worker_;
   std::deque<Event>& events_;
   Map peers_;
+  std::uint64_t last_path_ = 0;
   std::uint32_t opening_ = 0;  // in kOpening
 };
 

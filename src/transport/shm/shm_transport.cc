@@ -9,6 +9,7 @@
 #include <deque>
 #include <utility>
 
+#include "transport/path_events.h"
 #include "transport/shm/copy_lane.h"
 #include "transport/shm/door.h"
 #include "transport/shm/exports.h"
@@ -159,6 +160,7 @@ void Mover::drop_peer(PeerId id) {
                            "shm peer " + std::to_string(id.value), "it was dropped"});
   loans_.revoke_peer(id);
   peers_.drop(id);
+  transport::forget_path(events_, id);
 }
 
 Result<> Mover::fence(PeerId id) {

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/endpoint.h"
+#include "transport/path_events.h"
 
 namespace kvferry::transport::tcp {
 namespace {
@@ -215,6 +216,7 @@ void TcpMover::drop_peer(PeerId id) {
   close_all(*peer);  // ends those of which a frame was half sent
   for (const LoanId loan : loans_.lent_to(id)) static_cast<void>(loans_.revoke(loan, regions_));
   peers_.erase(id);
+  forget_path(events_, id);
 }
 
 Result<> TcpMover::fence(PeerId id) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "transport/path_events.h"
+
 namespace kvferry::threaded {
 
 namespace {
@@ -67,6 +69,23 @@ Result<> InnerLoop::post(const Operation& operation) {
   }
   kick_.raise();
   return {};
+}
+
+bool InnerLoop::drop_peer(PeerId id, const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_ || commands_.size() >= options_.commands) return false;
+    ++dropping_[id];
+    transport::forget_path(events_, id);
+    commands_.push_back([this, id, why](Transport& inner) {
+      end_queued(id, why);
+      inner.drop_peer(id);
+      const std::lock_guard done(mutex_);
+      if (const auto found = dropping_.find(id); --found->second == 0) dropping_.erase(found);
+    });
+  }
+  kick_.raise();
+  return true;
 }
 
 Result<std::shared_ptr<InnerLoop::Answer>> InnerLoop::ask(std::function<Result<>(Transport&)> question) {
@@ -135,6 +154,7 @@ bool InnerLoop::stop(Duration limit) {
 }
 
 void InnerLoop::push(Event event) {
+  if (transport::speaks_of_path(event) && dropping_.contains(event.peer)) return;
   if (events_.empty()) wake_.raise();
   events_.push_back(std::move(event));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -48,6 +49,7 @@ class InnerLoop {
   bool usable() const noexcept { return kick_.fd() >= 0 && wake_.fd() >= 0; }
   Result<> command(Command);                           // kWouldBlock when the queue is full
   Result<> post(const Operation&);                     // likewise
+  bool drop_peer(PeerId, const Error& why);            // false: the queue is full; nothing was done
   Result<std::shared_ptr<Answer>> ask(std::function<Result<>(Transport&)>);
   Answer::State wait(Answer&, Duration patience);      // withdraws it if it was not begun in that time
   std::size_t take(std::span<Event> out);
@@ -80,6 +82,7 @@ class InnerLoop {
   std::deque<Command> commands_;
   std::deque<std::unique_ptr<OwnedOperation>> posts_;
   std::deque<Event> events_;
+  std::map<PeerId, std::uint32_t> dropping_;  // drops not yet carried out: what is said of those paths is old
   std::vector<std::byte> description_;
   bool stop_ = false, ended_ = false;
   bool stalled_ = false;  // the mover said kWouldBlock to the first post; the mover's thread only

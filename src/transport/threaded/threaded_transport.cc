@@ -118,12 +118,7 @@ Result<> ThreadedTransport::add_peer(PeerId id, std::span<const std::byte> descr
 
 void ThreadedTransport::drop_peer(PeerId id) {
   // A full queue loses this: the inner mover then keeps a dead peer's entry, bounded by its own table.
-  static_cast<void>(rep_->loop
-                        .command([&loop = rep_->loop, id](Transport& inner) {
-                          loop.end_queued(id, ended("its peer was dropped", Code::kPeerLost, Who::kLocal));
-                          inner.drop_peer(id);
-                        })
-                        .has_value());
+  static_cast<void>(rep_->loop.drop_peer(id, ended("its peer was dropped", Code::kPeerLost, Who::kLocal)));
 }
 
 Result<> ThreadedTransport::fence(PeerId id) {
