@@ -107,6 +107,8 @@ struct ManagerOptions {
   Deadlines deadlines;
   Duration spin = std::chrono::microseconds(50);  // spin this long after work before sleeping
   std::function<void(std::string_view)> log;  // one line each, rate-limited; from the progress thread
+  std::uint32_t log_lines_per_second = 50;    // further lines are counted and said with the next one
+  std::uint32_t recorder_events = 0;  // flight recorder: the last N trace events, 48 B each; 0: none
   bool manual = false;  // tests: no thread; the owner calls turn()
 };
 
@@ -147,6 +149,9 @@ class KVFERRY_API Manager {
   Counters counters() const;
   std::vector<Quarantined> quarantined() const;
   std::string status_json() const;  // peers, movers, rooms by state, counters
+  // What the flight recorder holds, as Chrome trace JSON (ui.perfetto.dev opens it); no events without
+  // recorder_events. Also after stop().
+  std::string flight_record() const;
 
   std::size_t take_events(std::vector<ManagerEvent>& out, std::size_t most = 4096);
   int event_fd() const noexcept;  // readable while events wait

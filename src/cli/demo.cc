@@ -45,13 +45,15 @@ int run_demo(const DemoOptions& options) {
     return complain({Code::kUsage, Who::kConfig, Next::kAfterFix, 0, fmt::format("--mover {}", options.mover),
                      "must be shm or tcp"});
   }
+  const auto resolved = load_config(options.config);
+  if (!resolved) return report_error(resolved.error());
   const replay::Trace trace = replay::DemoScript::prompts(options.seed);
   Result<replay::Area> area = make_area(options, trace);
   if (!area) return complain(area.error());
   std::fprintf(
       stderr, "kvferry demo: one prefill and one decode process over %s; KV cache of %s, pools of %llu MiB\n",
       options.mover.c_str(), kModel, static_cast<unsigned long long>(kPoolMib));
-  replay::Fleet fleet(*area, {"/proc/self/exe", kWorkerVerb});
+  replay::Fleet fleet(*area, {"/proc/self/exe", kWorkerVerb, config::differing(resolved->config)});
   replay::Referee referee(*area, fleet);
   if (Result<> started = referee.start(); !started) return complain(started.error());
   const std::int64_t begin = replay::monotonic_ns();

@@ -56,7 +56,14 @@ CLI::App* command(CLI::App& app, const char* name, const char* help, const char*
   return 3;
 }
 
-void add_demo(CLI::App& app, Action& action) {
+// --file, --set and the environment: what a command's managers run with.
+void add_settings(CLI::App& sub, ConfigOptions& config, const Environment& environment) {
+  sub.add_option("--file", config.file, kConfigFile);
+  sub.add_option("--set", config.sets, kSet)->allow_extra_args(false);
+  config.environment = environment;
+}
+
+void add_demo(CLI::App& app, Action& action, const Environment& environment) {
   CLI::App* sub =
       command(app, "demo", "One prefill and one decode process, killed and restarted; ends with a table",
               "kvferry demo --mover tcp --seed 7 --json");
@@ -64,6 +71,7 @@ void add_demo(CLI::App& app, Action& action) {
   const auto o = std::make_shared<DemoOptions>();
   sub->add_option("--mover", o->mover, "shm or tcp")->capture_default_str();
   sub->add_option("--seed", o->seed, "room sizes and abort times are drawn from it")->capture_default_str();
+  add_settings(*sub, o->config, environment);
   sub->add_flag("--json", o->json, kJson);
   sub->callback([o, &action] { action = [o] { return run_demo(*o); }; });
 #else
@@ -82,7 +90,7 @@ void add_replay_sizes(CLI::App& sub, ReplayOptions& o) {
 }
 #endif
 
-void add_replay(CLI::App& app, Action& action) {
+void add_replay(CLI::App& app, Action& action, const Environment& environment) {
   CLI::App* sub =
       command(app, "replay", "A request trace crossing between processes, every byte checked",
               "kvferry replay --trace mooncake_conversation_trace.jsonl --requests 500 --speed max \\\n"
@@ -108,6 +116,7 @@ void add_replay(CLI::App& app, Action& action) {
       ->allow_extra_args(false);
   sub->add_option("--seed", o->seed, "free lists, aborts and contents are drawn from it")
       ->capture_default_str();
+  add_settings(*sub, o->config, environment);
   sub->add_flag("--json", o->json, kJson);
   sub->callback([o, &action] { action = [o] { return run_replay(*o); }; });
 #else
@@ -144,10 +153,8 @@ void add_bootstrap(CLI::App& app, Action& action, const Environment& environment
   const auto listen = std::make_shared<std::string>();
   sub->add_option("--listen", *listen,
                   "HOST:PORT; port 0: any free one, it is printed; default: bootstrap.listen");
-  sub->add_option("--file", o->config.file, kConfigFile);
-  sub->add_option("--set", o->config.sets, kSet)->allow_extra_args(false);
+  add_settings(*sub, o->config, environment);
   sub->add_flag("--json", o->json, "a JSON line when it listens, and the counters as the last line");
-  o->config.environment = environment;
   sub->callback([o, listen, sub, &action] {
     if (sub->count("--listen") > 0) o->config.flags.push_back({"bootstrap.listen", *listen, "--listen"});
     action = [o] { return run_bootstrap(*o); };
@@ -158,10 +165,8 @@ void add_config(CLI::App& app, Action& action, const Environment& environment) {
   CLI::App* sub = command(app, "config", "Every setting, its value and where it came from",
                           "KVFERRY_DEADLINES_DRAIN=3s kvferry config --file kvferry.toml --json");
   const auto o = std::make_shared<ConfigOptions>();
-  sub->add_option("--file", o->file, kConfigFile);
-  sub->add_option("--set", o->sets, kSet)->allow_extra_args(false);
+  add_settings(*sub, *o, environment);
   sub->add_flag("--json", o->json, kJson);
-  o->environment = environment;
   sub->callback([o, &action] { action = [o] { return run_config(*o); }; });
 }
 
@@ -170,7 +175,7 @@ void add_simulation(CLI::App& app) {
   command(app, "sim", "The whole cluster in virtual time with faults drawn per seed; runs kvferry-sim",
           "kvferry sim --seeds 1..1000 --json");
   command(app, "explore", "Every reachable state of a named shape, to closure; runs kvferry-sim",
-          "kvferry explore --shape 1x1-push --json");
+          "kvferry explore --shape 1x1-placed --json");
 }
 
 int usage_error(const CLI::App& app, const std::string& text) {
@@ -209,8 +214,8 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   const Environment environment = read_environment();
   Action action;
-  add_demo(app, action);
-  add_replay(app, action);
+  add_demo(app, action, environment);
+  add_replay(app, action, environment);
   add_simulation(app);
   add_conformance(app, action);
   add_bootstrap(app, action, environment);

@@ -68,11 +68,13 @@ int report(const replay::ReplayRun& run, const replay::Tally& tally, bool json) 
 int run_replay(const ReplayOptions& options) {
   const Result<CheckedReplay> checked = check_replay(options);
   if (!checked) return complain(checked.error());
+  const auto resolved = load_config(options.config);
+  if (!resolved) return report_error(resolved.error());
   const Result<replay::Trace> trace = replay::load_trace(options.trace, checked->limits);
   if (!trace) return complain(trace.error());
   Result<replay::Area> area = make_area(*checked, *trace, options.mover);
   if (!area) return complain(area.error());
-  replay::Fleet fleet(*area, {"/proc/self/exe", kWorkerVerb});
+  replay::Fleet fleet(*area, {"/proc/self/exe", kWorkerVerb, config::differing(resolved->config)});
   replay::Referee referee(*area, fleet);
   if (Result<> started = referee.start(); !started) return complain(started.error());
   const std::int64_t begin = replay::monotonic_ns();

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/config.h"
+
 namespace kvferry::cli {
 
 // One field per flag, as typed; run_replay checks every value and names the flag in its error. Numbers are
@@ -29,6 +31,7 @@ struct ReplayOptions {
   std::optional<std::int64_t> pool_mib;  // --pool-mib M per process; none = sized by the trace
   std::uint64_t seed = 1;  // --seed N
   bool json = false;  // --json: the last line of stdout is one JSON object
+  ConfigOptions config;       // --file, --set and the environment
 };
 
 // Returns the exit status: 0 promises kept, 1 one was broken, 2 usage, 3 environment. Errors go to stderr,

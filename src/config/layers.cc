@@ -130,6 +130,28 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+std::vector<std::string> differing(const Config& config) {
+  const Config defaults;
+  std::vector<std::string> out;
+  for (const Setting& s : settings()) {
+    std::string value = value_of(config, s);
+    if (value != value_of(defaults, s)) out.push_back(std::string(s.name) + "=" + value);
+  }
+  return out;
+}
+
+Result<Config> from_differing(const std::vector<std::string>& pairs) {
+  Layers layers;
+  for (const std::string& pair : pairs) {
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    layers.flags.push_back(
+        {pair.substr(0, equals), pair.substr(std::min(equals + 1, pair.size())), "from the parent process"});
+  }
+  auto resolved = resolve(layers);
+  if (!resolved) return tl::unexpected(resolved.error());
+  return std::move(resolved->config);
+}
+
 std::string table_text(const Resolved& r) {
   std::size_t name = 0, value = 0, origin = 0;
   for (std::size_t i = 0; i < settings().size(); ++i) {

@@ -36,6 +36,11 @@ std::string environment_name(std::string_view setting);
 // The text of a configuration file; kUsage/kEnvironment name it. At most kMaxFileBytes.
 Result<std::string> read_file(const std::string& path);
 
+// Settings that differ from their defaults, as "NAME=VALUE": how a parent hands its result to a child, which
+// reads neither file nor environment.
+std::vector<std::string> differing(const Config&);
+Result<Config> from_differing(const std::vector<std::string>&);  // kUsage: what is no setting or no value
+
 std::string table_text(const Resolved&);  // for people: name, value, origin, bounds, help
 std::string table_json(const Resolved&, std::string_view file);  // one line; see docs/cli.md
 

@@ -99,6 +99,8 @@ std::string text_fault(const Setting& s, std::string_view value) {
     const auto parsed = parse_host_port(value);
     return parsed ? "" : parsed.error().why;
   }
+  if (s.form == "path")
+    return value.find('\0') == std::string_view::npos ? "" : "holds a zero byte; write " + bounds_of(s);
   const bool words =
       s.form == "host" ? std::all_of(value.begin(), value.end(),
                                      [](char c) { return word_char(c) || c == '[' || c == ']' || c == '%'; })
@@ -219,6 +221,7 @@ std::string bounds_of(const Setting& s) {
   if (s.form == "host") return "HOST or HOST:PORT";
   if (s.form == "movers") return "a list of shm, tcp";
   if (s.form == "level") return "trace, debug, info, warn, error or off";
+  if (s.form == "path") return "a path";
   return "letters, digits and . _ - : @ ~";
 }
 

@@ -48,6 +48,7 @@ struct Config {
   std::string log_level = "info";
   std::uint32_t log_lines_per_second = 50;
   std::uint32_t recorder_events = 65536;
+  std::string recorder_folder;  // where a process writes its record when it ends; empty: nowhere
 };
 
 enum class Kind : std::uint8_t { kDuration, kCount, kBytes, kFlag, kText };
@@ -61,7 +62,7 @@ struct Setting {
   Kind kind = Kind::kCount;
   std::uint64_t least = 0,
                 most = 0;  // numbers: the bounds (durations: nanoseconds); text: most is its length
-  std::string_view form;  // text: "endpoint", "host", "movers", "level", "word"
+  std::string_view form;  // text: "endpoint", "host", "movers", "level", "path", "word"
   std::string_view help;
 };
 

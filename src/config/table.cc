@@ -69,6 +69,8 @@ constexpr std::array kSettings = {
     n("log.lines_per_second", &C::log_lines_per_second, 1, 100000,
       "lines a second before lines are held back"),
     n("recorder.events", &C::recorder_events, 16, kMany, "events that the flight recorder keeps"),
+    t("recorder.folder", &C::recorder_folder, 1024, "path",
+      "folder for the flight records of processes that end; empty: none are written"),
 
     d("deadlines.handshake", &D::handshake, kMs, 24 * kH, "dial until both HELLOs agree"),
     d("deadlines.bootstrap", &D::bootstrap, kMs, 24 * kH,

@@ -450,6 +450,7 @@ void Engine::State::on(const in::RegionsRekeyed& i) {
   if (!rekeying) return;
   rekeying = false;
   rekey_wanted = false;
+  if (!i.error.ok()) return;  // the quarantine stays; the operator may ask again
   region_generation = i.generation;
   for (std::size_t k = 0; k < rooms.size(); ++k) {
     if (!rooms[k].used || rooms[k].role != Role::kReceiver) continue;

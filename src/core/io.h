@@ -111,6 +111,7 @@ struct MoverPeerLost {
 };
 struct RegionsRekeyed {
   std::uint32_t generation = 0;
+  Error error{};  // ok: all regions have new keys; else nothing changed and re-key may be asked for again
 };
 
 struct PeerDead {
@@ -159,6 +160,7 @@ struct Lend {  // memory of this side lent to `peer`, in force before later outp
   LoanId loan;
   std::uint64_t token = 0;
   PeerId peer;
+  Handle room;  // whose pages; aborted by the shell when the mover will not lend them
   Access access = Access::kWrite;
   std::array<PageRuns, kSpaces> items;  // by Space; the planes are Engine::plan(peer)'s local ones
 };

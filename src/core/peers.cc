@@ -96,6 +96,9 @@ void Engine::State::back_off(Endpoint& e) const {
   e.backoff = e.backoff.count() == 0 ? cfg.deadlines.redial_first
                                      : std::min<Duration>(e.backoff * 2, cfg.deadlines.redial_most);
   e.redial_at = now + e.backoff;
+  const Peer* p = find_peer(e.peer);  // one more dial before its grace ends, whatever the backoff
+  const TimePoint last_call = p == nullptr ? now : p->down_at + paused + cfg.deadlines.grace * 7 / 8;
+  if (now < last_call) e.redial_at = std::min(e.redial_at, last_call);
 }
 
 void Engine::State::on(const in::LinkDown& i) {

@@ -206,6 +206,7 @@ bool Engine::State::offer_chunk(Peer& p, Room& r, GrantIn& g, Pieces& pieces, bo
   lend.loan = id;
   lend.token = token_of(id);
   lend.peer = p.id;
+  lend.room = rec.room;
   lend.access = Access::kRead;
   lend.items = items;
   emit(std::move(lend));

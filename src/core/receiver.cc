@@ -166,6 +166,7 @@ void Engine::State::emit_grant(Peer& p, Room& r, Leg& leg) {
     lend.loan = leg.loan;
     lend.token = token_of(leg.loan);
     lend.peer = p.id;
+    lend.room = r.handle;
     lend.access = Access::kWrite;
     lend.items[kP] = r.spec.pages;
     if (r.spec.aux_slot != kNoSlot) lend.items[kA] = {{r.spec.aux_slot, 1}};

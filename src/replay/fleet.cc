@@ -101,15 +101,15 @@ Result<> Fleet::spawn(std::uint32_t slot) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return trouble(name(slot), "socketpair", "allow more open files (ulimit -n)");
   }
-  const std::string area_fd = std::to_string(area_.fd()), link_fd = std::to_string(ends[1]),
-                    number = std::to_string(slot);
-  std::string program = options_.program, verb = options_.verb;
-  std::string arguments[3] = {area_fd, link_fd, number};
-  char* argv[] = {program.data(),      verb.data(),         arguments[0].data(),
-                  arguments[1].data(), arguments[2].data(), nullptr};
+  std::vector<std::string> words = {options_.program, options_.verb, std::to_string(area_.fd()),
+                                    std::to_string(ends[1]), std::to_string(slot)};
+  words.insert(words.end(), options_.settings.begin(), options_.settings.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become_worker(parent, area_.fd(), ends[1], argv);
+  if (pid == 0) become_worker(parent, area_.fd(), ends[1], argv.data());
   close(ends[1]);
   if (pid < 0) {
     close(ends[0]);

@@ -16,8 +16,9 @@
 namespace kvferry::replay {
 
 struct FleetOptions {
-  std::string program = "/proc/self/exe";  // executed as PROGRAM VERB AREA_FD LINK_FD SLOT
+  std::string program = "/proc/self/exe";  // executed as PROGRAM VERB AREA_FD LINK_FD SLOT [NAME=VALUE...]
   std::string verb;
+  std::vector<std::string> settings;  // NAME=VALUE: those that differ from their defaults
 };
 
 struct FleetEvent {

@@ -42,7 +42,7 @@ Result<MoverSetup> shm_setup(std::uint64_t bytes) {
   return setup;
 }
 
-Result<MoverSetup> tcp_setup(std::uint64_t bytes) {
+Result<MoverSetup> tcp_setup(std::uint64_t bytes, const config::Config& config) {
   const std::uint64_t size = (bytes + kHuge - 1) / kHuge * kHuge + kHuge;
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
@@ -58,6 +58,8 @@ Result<MoverSetup> tcp_setup(std::uint64_t bytes) {
   madvise(setup.memory, size - kHuge, MADV_HUGEPAGE);  // a wish; poisoning the pages touches them
   TcpOptions options;
   options.bind = "127.0.0.1";
+  options.streams = static_cast<std::uint16_t>(config.tcp_streams);
+  options.congestion = config.tcp_congestion;
   Result<std::unique_ptr<TcpTransport>> transport = open_tcp(options);
   if (!transport) return tl::unexpected(transport.error());
   setup.transport = std::move(*transport);
@@ -68,9 +70,9 @@ Result<MoverSetup> tcp_setup(std::uint64_t bytes) {
 
 bool known_mover(std::string_view name) noexcept { return name == "shm" || name == "tcp"; }
 
-Result<MoverSetup> open_mover(std::string_view name, std::uint64_t bytes) {
+Result<MoverSetup> open_mover(std::string_view name, std::uint64_t bytes, const config::Config& config) {
   if (name == "shm") return shm_setup(bytes);
-  if (name == "tcp") return tcp_setup(bytes);
+  if (name == "tcp") return tcp_setup(bytes, config);
   return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, "--mover",
               fmt::format("\"{}\" is not one of shm, tcp", name));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "config/settings.h"
 #include "kvferry/error.h"
 #include "kvferry/transport.h"
 
@@ -20,7 +21,7 @@ struct MoverSetup {
 };
 
 // "shm" or "tcp". Errors: kEnvironment for memory that the host has not got, and what the mover says.
-Result<MoverSetup> open_mover(std::string_view name, std::uint64_t bytes);
+Result<MoverSetup> open_mover(std::string_view name, std::uint64_t bytes, const config::Config&);
 bool known_mover(std::string_view name) noexcept;
 
 }  // namespace kvferry::replay

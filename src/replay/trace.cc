@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 namespace kvferry::replay {
 namespace {
@@ -128,7 +129,8 @@ Result<Trace> parse_trace(std::string_view text, std::string_view source, const 
     return fail(Code::kUsage, Who::kConfig, Next::kAfterFix, std::string(source),
                 "holds no request; a trace has one JSON object a line");
   }
-  std::ranges::stable_sort(trace.requests, {}, &TraceRequest::arrival_us);
+  std::ranges::sort(trace.requests, {},
+                    [](const TraceRequest& r) { return std::pair(r.arrival_us, r.line); });
   return trace;
 }
 

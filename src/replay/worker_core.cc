@@ -1,9 +1,11 @@
 #include "replay/worker_core.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <numeric>
 #include <utility>
 
@@ -19,10 +21,11 @@ constexpr Duration kStopDeadline = std::chrono::seconds(8);
 
 }  // namespace
 
-WorkerCore::WorkerCore(Area area, Link link, std::uint32_t slot)
+WorkerCore::WorkerCore(Area area, Link link, std::uint32_t slot, const config::Config& config)
     : area_(std::move(area)),
       link_(std::move(link)),
       slot_(slot),
+      config_(config),
       side_(slot < area_.config().prefill ? Side::kPrefill : Side::kDecode),
       index_(side_ == Side::kPrefill ? slot : slot - area_.config().prefill) {}
 
@@ -34,9 +37,17 @@ Result<ManagerOptions> WorkerCore::options() {
   options.rank = index_;
   options.layout = area_.shape().layout(RegionId{0});
   options.regions.push_back({mover_.memory, mover_.bytes, Memory::kHost});
-  options.log = [](std::string_view line) {
-    // Rooms fail here on purpose; the report counts them with their reasons.
-    if (line.find(kExpected) != std::string_view::npos) return;
+  options.limits = config_.limits;
+  options.deadlines = config_.deadlines;
+  options.spin = config_.spin;
+  options.recorder_events = config_.recorder_events;
+  options.log_lines_per_second = config_.log_lines_per_second;
+  const Result<observe::Level> level = observe::parse_level(config_.log_level);
+  if (!level) return tl::unexpected(level.error());
+  options.log = [level = *level](std::string_view line) {
+    // Rooms fail here on purpose; the report counts them with their reasons. Shown from debug on.
+    const bool expected = line.find(kExpected) != std::string_view::npos;
+    if (level > (expected ? observe::Level::kDebug : observe::Level::kWarn)) return;
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   };
   return options;
@@ -44,7 +55,7 @@ Result<ManagerOptions> WorkerCore::options() {
 
 Result<> WorkerCore::start() {
   const Shape shape = area_.shape();
-  Result<MoverSetup> mover = open_mover(area_.config().mover, shape.total_bytes());
+  Result<MoverSetup> mover = open_mover(area_.config().mover, shape.total_bytes(), config_);
   if (!mover) return tl::unexpected(mover.error());
   mover_ = std::move(*mover);
   memory_ = std::make_unique<PageMemory>(shape, mover_.memory);
@@ -54,6 +65,9 @@ Result<> WorkerCore::start() {
 
   control::TcpChannelOptions channel_options;
   channel_options.bind = slot().endpoint;
+  channel_options.max_frame = config_.control_frame_bytes;
+  channel_options.queue_bytes = config_.control_queue_bytes;
+  channel_options.max_links = config_.control_links;
   Result<std::unique_ptr<Channel>> channel = control::make_tcp_channel(channel_options);
   if (!channel) return tl::unexpected(channel.error());
   Parts parts;
@@ -143,8 +157,20 @@ void WorkerCore::give_aux(std::uint32_t slot) {
   free_aux_.push_back(slot);
 }
 
+void WorkerCore::write_record() {
+  if (config_.recorder_folder.empty()) return;
+  const std::string path = fmt::format("{}/{}.{}.json", config_.recorder_folder, name(), getpid());
+  std::ofstream file(path);
+  file << manager_->flight_record() << std::flush;
+  if (!file) {
+    std::fprintf(stderr, "%s: the flight record %s cannot be written; make the folder (recorder.folder)\n",
+                 name().c_str(), path.c_str());
+  }
+}
+
 void WorkerCore::finish() {
   if (Result<> stopped = manager_->stop(kStopDeadline); !stopped) refused("stop", stopped.error());
+  write_record();
   for (const Quarantined& q : manager_->quarantined()) {
     for (const PageRun& run : q.pages) count(Count::kPagesQuarantined, run.count);
   }

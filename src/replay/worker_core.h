@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/settings.h"
 #include "kvferry/manager.h"
+#include "observe/log.h"
 #include "replay/area.h"
 #include "replay/link.h"
 #include "replay/mover_setup.h"
@@ -25,7 +27,7 @@ inline constexpr std::int64_t kRenewEveryNs = 10'000'000'000;  // a third of the
 
 class WorkerCore {
  public:
-  WorkerCore(Area area, Link link, std::uint32_t slot);
+  WorkerCore(Area area, Link link, std::uint32_t slot, const config::Config& config);
 
   // Memory, mover, channel, manager. Errors: kEnvironment and what the manager says.
   Result<> start();
@@ -71,10 +73,12 @@ class WorkerCore {
     PageTag tag;
   };
   Result<ManagerOptions> options();
+  void write_record();  // the flight record, when a folder is set
 
   Area area_;
   Link link_;
   std::uint32_t slot_;
+  config::Config config_;
   Side side_;
   std::uint32_t index_;
   MoverSetup mover_;

@@ -57,7 +57,7 @@ int worker_main(const WorkerArgs& args) {
     std::fprintf(stderr, "%s\n", area.error().line().c_str());
     return 3;
   }
-  WorkerCore core(std::move(*area), Link(args.link_fd), args.slot);
+  WorkerCore core(std::move(*area), Link(args.link_fd), args.slot, args.config);
   if (Result<> started = core.start(); !started) {
     put_text(core.slot().trouble, started.error().line());
     core.tell(Message::Kind::kTrouble, 0, 0);

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 
+#include "config/settings.h"
+
 namespace kvferry::replay {
 
 struct WorkerArgs {
   int area_fd = -1;  // inherited: the parent's Area
   int link_fd = -1;  // inherited: one end of a socket pair
   std::uint32_t slot = 0;  // which process of the run
+  config::Config config;  // as the parent resolved it
 };
 
 // Exit status: 0 ended as told, 3 it could not start (the parent has the reason).

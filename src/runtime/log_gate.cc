@@ -4,7 +4,8 @@
 
 namespace kvferry::runtime {
 
-LogGate::LogGate(std::function<void(std::string_view)> sink) : sink_(std::move(sink)) {}
+LogGate::LogGate(std::function<void(std::string_view)> sink, std::uint32_t lines_per_second)
+    : sink_(std::move(sink)), lines_per_second_(lines_per_second) {}
 
 void LogGate::line(TimePoint now, std::string_view text) {
   if (!sink_) return;
@@ -12,7 +13,7 @@ void LogGate::line(TimePoint now, std::string_view text) {
     window_ = now;
     in_window_ = 0;
   }
-  if (in_window_ >= kLinesPerSecond) {
+  if (in_window_ >= lines_per_second_) {
     ++held_back_;
     return;
   }

@@ -13,14 +13,13 @@ namespace kvferry::runtime {
 
 class LogGate {
  public:
-  static constexpr std::uint32_t kLinesPerSecond = 50;
-
-  explicit LogGate(std::function<void(std::string_view)> sink);
+  LogGate(std::function<void(std::string_view)> sink, std::uint32_t lines_per_second);
   bool on() const noexcept { return static_cast<bool>(sink_); }
   void line(TimePoint now, std::string_view text);
 
  private:
   std::function<void(std::string_view)> sink_;
+  std::uint32_t lines_per_second_;
   TimePoint window_;           // start of the present second
   std::uint32_t in_window_ = 0;
   std::uint64_t held_back_ = 0;

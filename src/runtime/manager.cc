@@ -80,6 +80,7 @@ core::EngineConfig config_of(const ManagerOptions& options, const Parts& parts) 
   config.limits = options.limits;
   config.deadlines = options.deadlines;
   config.token_seed = runtime::draw_token_seed();
+  config.trace = options.recorder_events > 0;
   for (const auto& mover : parts.transports)
     config.movers.push_back({mover->capabilities(), mover->describe()});
   return config;
@@ -388,6 +389,13 @@ std::string Manager::status_json() const {
   const std::lock_guard held(rep_->shared.core);
   return runtime::status_json(rep_->shared, rep_->counters_held(), rep_->options.name, rep_->endpoint,
                               rep_->self);
+}
+
+std::string Manager::flight_record() const {
+  const std::lock_guard held(rep_->shared.trace);
+  const auto pid = static_cast<std::uint64_t>(rep_->owner);
+  if (rep_->shared.recorder) return rep_->shared.recorder->json(rep_->options.name, pid);
+  return observe::FlightRecorder(1).json(rep_->options.name, pid);
 }
 
 std::size_t Manager::take_events(std::vector<ManagerEvent>& out, std::size_t most) {

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/engine.h"
 #include "kvferry/manager.h"
+#include "observe/flight_recorder.h"
 #include "runtime/command.h"
 #include "runtime/command_queue.h"
 #include "runtime/event_queue.h"
@@ -32,7 +34,9 @@ struct Shared {
         events(settings.limits.events, std::move(event_wake),
                [this](Handle handle) { return board.poll(handle) == Poll::kStale; }),
         engine(std::move(first)),
-        known(settings.limits.rooms) {}
+        known(settings.limits.rooms) {
+    if (settings.recorder_events > 0) recorder.emplace(settings.recorder_events);
+  }
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
@@ -55,6 +59,9 @@ struct Shared {
   std::uint64_t frames_dropped = 0;  // the channel would not take them; the debts are said again
   std::uint64_t input_faults = 0;  // an exception in the core: a bug, logged, survived
   std::uint64_t repeated_completions = 0;  // a mover said something twice
+
+  mutable std::mutex trace;  // held for one event or one dump; guards the recorder
+  std::optional<observe::FlightRecorder> recorder;  // empty: not wanted
 };
 
 }  // namespace kvferry::runtime

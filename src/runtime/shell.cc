@@ -18,7 +18,7 @@ Shell::Shell(const ManagerOptions& options, Shared& shared, Parts& parts)
       parts_(parts),
       regions_(options.regions),
       name_(options.name),
-      log_(options.log),
+      log_(options.log, options.log_lines_per_second),
       try_([this](const core::out::Post& post, Error& why) { return attempt(post, why); }),
       mover_events_(kMoverEvents),
       movers_(parts.transports.size()),
@@ -52,9 +52,6 @@ void Shell::note_command(const Wish& wish) {
 // ---------------------------------------------------------------------------
 
 void Shell::act(core::out::Send& send) {
-  if (!unlent_.empty()) {
-    if (const auto* grant = std::get_if<wire::Grant>(&send.message.body)) abort_unlent(*grant);
-  }
   if (parts_.channel->send(send.link, encoder_.encode(send.message))) return;
   const std::lock_guard held(shared_.core);
   ++shared_.frames_dropped;
@@ -86,7 +83,7 @@ void Shell::act(core::out::AddPeer& add) {
   }
   const Result<> added = parts_.transports[add.mover]->add_peer(add.peer, add.description);
   if (added) {
-    ++movers_[add.mover].requests;
+    movers_[add.mover].readying.insert(add.peer.value);
   } else {
     feed_.emplace_back(core::in::PeerReady{add.peer, added.error()});
   }
@@ -99,7 +96,11 @@ void Shell::act(core::out::DropPeer& drop) {
   operations_.drop_waiting(
       drop.peer, drop.mover,
       Error{Code::kPeerLost, Who::kPeer, Next::kNewRoom, 0, "operation", "the peer is gone"}, feed_);
-  if (drop.mover < parts_.transports.size()) parts_.transports[drop.mover]->drop_peer(drop.peer);
+  if (drop.mover < parts_.transports.size()) {
+    parts_.transports[drop.mover]->drop_peer(drop.peer);
+    movers_[drop.mover].readying.erase(drop.peer.value);
+    movers_[drop.mover].fencing.erase(drop.peer.value);
+  }
   const std::lock_guard held(shared_.core);
   shared_.peers.erase(drop.peer.value);
 }
@@ -111,7 +112,7 @@ void Shell::act(core::out::Fence& fence) {
                            feed_);
   const Result<> fenced = parts_.transports[fence.mover]->fence(fence.peer);
   if (fenced) {
-    ++movers_[fence.mover].requests;
+    movers_[fence.mover].fencing.insert(fence.peer.value);
   } else {
     say("fence refused: " + fenced.error().line());
     feed_.emplace_back(core::in::PeerFenced{fence.peer, fenced.error()});
@@ -131,22 +132,12 @@ void Shell::act(core::out::Lend& lend) {
     return;
   }
   // Safe without more: nothing was lent, so nothing can land. The peer's operation is refused by its own
-  // mover; our room is aborted when its GRANT passes by.
-  say("lending failed, its room will be aborted: " + lent.error().line());
+  // mover; it hears the reason from our room, which is aborted behind the GRANT or OFFER of this step.
+  say("lending failed, its room is aborted: " + lent.error().line());
   unlent_.insert(lend.loan.serial);
-}
-
-void Shell::abort_unlent(const wire::Grant& grant) {
-  if (!unlent_.contains(grant.ticket.loan.serial)) return;
-  std::optional<Handle> owner;
-  {
-    const auto lock = shared_.queue.lock();
-    owner = shared_.slots.live_receiver(grant.room);
-  }
-  if (!owner) return;
-  feed_.emplace_back(core::in::Abort{
-      *owner, Error{Code::kTransport, Who::kTransport, Next::kNewRoom, 0,
-                    fmt::format("room {}", grant.room.value), "the mover would not lend its pages"}});
+  feed_.emplace_back(
+      core::in::Abort{lend.room, Error{Code::kTransport, Who::kTransport, Next::kNewRoom, lent.error().status,
+                                       "loan", "the mover would not lend its pages: " + lent.error().why}});
 }
 
 void Shell::act(core::out::Revoke& revoke) {
@@ -180,19 +171,30 @@ void Shell::act(core::out::Cancel& cancel) {
 bool Shell::retry_posts() { return operations_.waiting() > 0 && operations_.retry(try_, feed_); }
 
 void Shell::act(core::out::RekeyRegions& request) {
-  rekey_ = Rekey{request.generation, 0, false};
+  rekey_ = Rekey{request.generation, 0, {}};
   for (const auto& mover : parts_.transports) {
     for (std::uint32_t region = 0; region < regions_.size(); ++region) {
-      Result<> done = mover->drop_region(RegionId{region});
-      if (done) done = mover->add_region(RegionId{region}, regions_[region]);
+      // A region whose add was refused last time is not there to be dropped.
+      const std::pair key(mover.get(), region);
+      Result<> done = unregistered_.contains(key) ? Result<>() : mover->drop_region(RegionId{region});
       if (done) {
+        unregistered_.insert(key);
+        done = mover->add_region(RegionId{region}, regions_[region]);
+      }
+      if (done) {
+        unregistered_.erase(key);
         ++rekey_.pending;
       } else {
-        rekey_.failed = true;
+        rekey_.failure = done.error();
         say("re-key refused, the quarantine stays: " + done.error().line());
       }
     }
   }
+  if (rekey_.pending == 0) end_rekey();
+}
+
+void Shell::end_rekey() {
+  feed_.emplace_back(core::in::RegionsRekeyed{rekey_.generation, std::move(rekey_.failure)});
 }
 
 // --- what the engine decided: rooms
@@ -235,7 +237,11 @@ void Shell::act(core::out::Closed& closed) {
   shared_.slots.give_back(closed.handle);
 }
 
-void Shell::act(core::out::Trace&) {}
+void Shell::act(core::out::Trace& event) {
+  if (!shared_.recorder) return;
+  const std::lock_guard held(shared_.trace);
+  shared_.recorder->add({event.at, event.what, event.room, event.grant, event.a, event.b});
+}
 
 // --- what movers and channel report
 // -----------------------------------------------------------------------------
@@ -262,11 +268,11 @@ void Shell::take(Event& event, std::uint32_t mover) {
       feed_.emplace_back(core::in::Revoked{event.loan});
       return;
     case Event::Kind::kPeerFenced:
-      if (state.requests > 0) --state.requests;
+      state.fencing.erase(event.peer.value);
       feed_.emplace_back(core::in::PeerFenced{event.peer, std::move(event.error)});
       return;
     case Event::Kind::kPeerReady:
-      if (state.requests > 0) --state.requests;
+      state.readying.erase(event.peer.value);
       feed_.emplace_back(core::in::PeerReady{event.peer, std::move(event.error)});
       return;
     case Event::Kind::kPeerLost:
@@ -280,10 +286,10 @@ void Shell::region_ready(const Event& event) {
   if (rekey_.pending == 0) return;
   --rekey_.pending;
   if (!event.error.ok()) {
-    rekey_.failed = true;
+    rekey_.failure = event.error;
     say("re-key failed, the quarantine stays: " + event.error.line());
   }
-  if (rekey_.pending == 0 && !rekey_.failed) feed_.emplace_back(core::in::RegionsRekeyed{rekey_.generation});
+  if (rekey_.pending == 0) end_rekey();
 }
 
 bool Shell::poll_channel() {
@@ -324,7 +330,9 @@ void Shell::take(ChannelEvent& event) {
 }
 
 bool Shell::unquiet(std::uint32_t mover) const noexcept {
-  return movers_[mover].loans > 0 || movers_[mover].requests > 0 || operations_.in_flight(mover) > 0;
+  const MoverState& state = movers_[mover];
+  return state.loans > 0 || !state.readying.empty() || !state.fencing.empty() ||
+         operations_.in_flight(mover) > 0;
 }
 
 void Shell::report() {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "kvferry/manager.h"
@@ -42,12 +44,13 @@ class Shell {
  private:
   struct MoverState {
     std::size_t loans = 0;  // lent and not revoked
-    std::size_t requests = 0;  // add_peer and fence calls whose event has not come
+    // add_peer and fence calls whose event has not come; a dropped peer's never does
+    std::unordered_set<std::uint32_t> readying, fencing;
   };
   struct Rekey {
     std::uint32_t generation = 0;
     std::size_t pending = 0;
-    bool failed = false;
+    Error failure;  // the last one; ok: none
   };
 
   void act(core::out::Send&);
@@ -72,7 +75,7 @@ class Shell {
   void take(Event&, std::uint32_t mover);
   void take(ChannelEvent&);
   void region_ready(const Event&);
-  void abort_unlent(const wire::Grant&);  // its loan could not be made
+  void end_rekey();
   void ended(Handle);  // not live any more
   Operations::Tried attempt(const core::out::Post&, Error& why);
   void say(const std::string& text);
@@ -93,6 +96,8 @@ class Shell {
   std::vector<ChannelEvent> channel_events_;
   std::vector<std::string> endpoint_names_;  // by EndpointId
   std::unordered_map<std::uint32_t, EndpointId> dialling_;  // by LinkId
+  std::set<std::pair<const Transport*, std::uint32_t>>
+      unregistered_;  // regions that a re-key left without keys
   std::unordered_set<std::uint64_t> unlent_;  // serials of loans that the mover refused
   std::vector<MoverState> movers_;
   std::vector<std::uint32_t> live_;  // by slot: the generation that lives, 0 = none

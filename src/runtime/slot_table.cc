@@ -43,13 +43,4 @@ const Slot* SlotTable::peek(Handle handle) const noexcept {
   return slot.taken && slot.generation == handle.generation ? &slot : nullptr;
 }
 
-std::optional<Handle> SlotTable::live_receiver(RoomId room) const {
-  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
-    const Slot& slot = slots_[index];
-    if (slot.taken && slot.role == Role::kReceiver && slot.room == room)
-      return Handle{index, slot.generation};
-  }
-  return std::nullopt;
-}
-
 }  // namespace kvferry::runtime

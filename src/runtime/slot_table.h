@@ -32,7 +32,6 @@ class SlotTable {
   Slot* find(Handle) noexcept;        // null: closed, reused, or never existed
   const Slot* peek(
       Handle) const noexcept;  // the same, but a closed handle is found until its slot is given back
-  std::optional<Handle> live_receiver(RoomId) const;  // a scan, for the rare way out
   std::uint32_t taken() const noexcept { return taken_; }
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
 

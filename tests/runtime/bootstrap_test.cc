@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/endpoint.h"
+#include "base/sanitized.h"
 #include "bootstrap/client.h"
 #include "bootstrap/service.h"
 
@@ -104,12 +105,6 @@ bool until(Done done) {
   }
   return true;
 }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // freed memory is kept by the sanitizer
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // VmRSS in KiB.
 long resident_kib() {

@@ -211,5 +211,23 @@ TEST(Config, JsonHoldsEverySettingOnOneLine) {
   for (const Setting& s : settings()) EXPECT_NE(table_text(*r).find(s.name), std::string::npos);
 }
 
+// A parent hands its result to a child as text; the child ends up with the same values.
+TEST(Config, WhatDiffersFromTheDefaultsTravelsAsText) {
+  EXPECT_TRUE(differing(Config{}).empty());
+  Config c;
+  c.deadlines.grace = milliseconds(1500);
+  c.limits.rooms = 7;
+  c.control_queue_bytes = 8U << 20;
+  c.shm_adopt = true;
+  c.recorder_folder = "/tmp/flight records";
+  const auto pairs = differing(c);
+  EXPECT_EQ(pairs.size(), 5U);
+  const auto back = from_differing(pairs);
+  ASSERT_TRUE(back) << back.error().line();
+  for (const Setting& s : settings()) EXPECT_EQ(value_of(*back, s), value_of(c, s)) << s.name;
+  EXPECT_FALSE(from_differing({"limits.rooms"}));
+  EXPECT_FALSE(from_differing({"limits.romms=7"}));
+}
+
 }  // namespace
 }  // namespace kvferry::config
