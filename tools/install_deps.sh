@@ -37,7 +37,7 @@ if [[ $(id -u) -ne 0 ]]; then
   done
   [[ ${#needed[@]} -gt 0 ]] || exit 0
   echo "install_deps: packages are missing; run:" >&2
-  echo "sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  echo "sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends ${missing[*]}'" >&2
   exit 3
 fi
 
