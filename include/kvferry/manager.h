@@ -141,6 +141,8 @@ class KVFERRY_API Manager {
 
   // Reads. None takes a lock that the progress thread holds for long.
   Poll poll(Handle) const noexcept;  // one atomic load
+  // Sleeps until poll() is Success, Failed or Stale, at most for `most`; returns poll(). Takes no event away.
+  Poll wait(Handle, Duration most) const;
   void poll_many(std::span<const Handle>, std::span<std::uint8_t> out) const noexcept;
   std::span<const std::atomic<std::uint64_t>> board() const noexcept;  // (generation << 8 | Poll) by slot
   Error error(Handle) const;  // the first root cause; available as soon as the room is failing

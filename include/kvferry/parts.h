@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kvferry/error.h"
 #include "kvferry/export.h"
 #include "kvferry/manager.h"
+#include "kvferry/pool.h"
 
 namespace kvferry {
 
@@ -19,6 +21,7 @@ struct PartsOptions {
   std::vector<std::string> movers = {"shm", "tcp"};  // in order of preference
   std::uint16_t tcp_streams = 2;  // connections to each peer
   std::string tcp_congestion = "cubic";  // TCP_CONGESTION; empty: the system's choice
+  std::vector<std::shared_ptr<const Pool>> pools;  // regions inside one of these are shared as they are
   bool shm_adopt = false;  // re-map page-aligned regions onto a memfd, contents kept (one copy, mapped reads)
   bool shm_foreign = true;  // otherwise let receivers use process_vm_readv; false: refuse such regions
 };

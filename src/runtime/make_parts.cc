@@ -21,6 +21,7 @@ Result<TransportOptions> transport_options(const PartsOptions& options) {
     made.tcp.advertise.push_back(advertised ? advertised->host : options.advertise);
   }
 #ifdef KVFERRY_HAS_SHM
+  for (const auto& pool : options.pools) made.shm.pools.push_back(pool->shared());
   made.shm.adopt = options.shm_adopt;
   made.shm.allow_foreign = options.shm_foreign;
 #endif

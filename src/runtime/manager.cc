@@ -326,6 +326,8 @@ Result<> Manager::rekey() { return rep_->simple(in::Rekey{}); }
 
 Poll Manager::poll(Handle handle) const noexcept { return rep_->shared.board.poll(handle); }
 
+Poll Manager::wait(Handle handle, Duration most) const { return rep_->shared.board.wait(handle, most); }
+
 void Manager::poll_many(std::span<const Handle> handles, std::span<std::uint8_t> out) const noexcept {
   rep_->shared.board.poll_many(handles, out);
 }

@@ -8,6 +8,9 @@ namespace {
 constexpr std::uint32_t generation_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 8U);
 }
+constexpr bool ended(Poll poll) noexcept {
+  return poll == Poll::kSuccess || poll == Poll::kFailed || poll == Poll::kStale;
+}
 constexpr Poll poll_of(std::uint64_t word) noexcept { return static_cast<Poll>(word & 0xffU); }
 
 }  // namespace
@@ -22,6 +25,25 @@ Poll StatusBoard::poll(Handle handle) const noexcept {
   if (handle.slot >= words_.size()) return Poll::kStale;
   const std::uint64_t now = words_[handle.slot].load(std::memory_order_acquire);
   return generation_of(now) == handle.generation ? poll_of(now) : Poll::kStale;
+}
+
+Poll StatusBoard::wait(Handle handle, Duration most) const {
+  if (const Poll now = poll(handle); ended(now) || most <= Duration::zero()) return now;
+  constexpr Duration kLongest = std::chrono::hours(24 * 365);  // the end of the wait must not overflow
+  waiters_.fetch_add(1, std::memory_order_seq_cst);  // before the word is looked at again: see tell_waiters()
+  std::unique_lock lock(waiting_);
+  changed_.wait_for(lock, std::min(most, kLongest), [&] { return ended(poll(handle)); });
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return poll(handle);
+}
+
+// A waiter counts itself, then reads the word; this side wrote the word, then reads the count: one of them sees
+// the other. Passing through the lock makes sure that a waiter which has read the old word already sleeps.
+void StatusBoard::tell_waiters() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (waiters_.load(std::memory_order_relaxed) == 0) return;
+  { const std::lock_guard passed(waiting_); }
+  changed_.notify_all();
 }
 
 void StatusBoard::poll_many(std::span<const Handle> handles, std::span<std::uint8_t> out) const noexcept {
@@ -41,6 +63,7 @@ void StatusBoard::publish(Handle handle, Poll poll) noexcept {
     if (generation_of(now) != handle.generation || poll_of(now) == Poll::kStale) return;
   } while (!slot.compare_exchange_weak(now, word(handle.generation, poll), std::memory_order_release,
                                        std::memory_order_relaxed));
+  tell_waiters();
 }
 
 void StatusBoard::close(Handle handle) noexcept { publish(handle, Poll::kStale); }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,8 @@ class StatusBoard {
 
   // kStale for a slot out of range, another generation, or a closed handle.
   Poll poll(Handle) const noexcept;
+  // Sleeps until poll(handle) is an end (Success, Failed, Stale), at most for `most`; returns poll(handle).
+  Poll wait(Handle, Duration most) const;
   // out[i] = poll(handles[i]) as a number; stops at the shorter of the two.
   void poll_many(std::span<const Handle> handles, std::span<std::uint8_t> out) const noexcept;
   std::span<const std::atomic<std::uint64_t>> words() const noexcept { return words_; }
@@ -36,8 +40,15 @@ class StatusBoard {
   }
 
  private:
+  void tell_waiters() noexcept;  // after a word changed
+
   std::vector<std::atomic<std::uint64_t>> words_;
   std::vector<std::atomic<std::uint32_t>> quiet_;  // the newest generation that became quiet
+
+  // Callers inside wait(). The lock is taken by publish() and close() only while there are any.
+  mutable std::atomic<std::uint32_t> waiters_{0};
+  mutable std::mutex waiting_;
+  mutable std::condition_variable changed_;
 };
 
 }  // namespace kvferry::runtime

@@ -1,7 +1,10 @@
 // The status board and the slot table: what a handle may see, and when a slot comes back.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "runtime/slot_table.h"
 #include "runtime/status_board.h"
@@ -49,6 +52,36 @@ TEST(StatusBoard, QuietIsSaidForOneGeneration) {
   EXPECT_TRUE(board.quiet({0, 1})) << "a slot is used again only when it is quiet";
   board.set_quiet({0, 1});
   EXPECT_FALSE(board.quiet({0, 2}));
+}
+
+TEST(StatusBoard, WaitEndsWithTheRoomAndNotBefore) {
+  StatusBoard board(1);
+  board.open({0, 1});
+  EXPECT_EQ(board.wait({0, 1}, std::chrono::milliseconds(1)), Poll::kBootstrapping);
+  EXPECT_EQ(board.wait({0, 2}, std::chrono::hours(1)), Poll::kStale) << "nobody to wait for";
+  std::thread other([&board] {
+    board.publish({0, 1}, Poll::kTransferring);  // wakes, but is no end
+    board.publish({0, 1}, Poll::kSuccess);
+  });
+  EXPECT_EQ(board.wait({0, 1}, Duration::max()), Poll::kSuccess);
+  other.join();
+}
+
+TEST(StatusBoard, ManyWaitersAreAllWoken) {
+  for (int round = 0; round < 200; ++round) {
+    StatusBoard board(1);
+    board.open({0, 1});
+    std::vector<std::thread> waiters;
+    std::atomic<int> woken{0};
+    for (int i = 0; i < 3; ++i) {
+      waiters.emplace_back([&] {
+        if (board.wait({0, 1}, std::chrono::seconds(20)) == Poll::kStale) ++woken;
+      });
+    }
+    board.close({0, 1});
+    for (std::thread& waiter : waiters) waiter.join();
+    ASSERT_EQ(woken.load(), 3) << "round " << round;
+  }
 }
 
 TEST(StatusBoard, PollManyStopsAtTheShorterList) {
