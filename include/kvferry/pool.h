@@ -28,7 +28,7 @@ class KVFERRY_API Pool {
 
   std::byte* data() const noexcept;
   std::uint64_t size() const noexcept;  // bytes
-  std::string report() const;           // "64 of 64 MiB in huge pages"
+  std::string report() const;  // "64 of 64 MiB in huge pages"
   const std::shared_ptr<const SharedPool>& shared() const noexcept { return shared_; }
 
  private:

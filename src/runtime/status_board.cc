@@ -37,8 +37,9 @@ Poll StatusBoard::wait(Handle handle, Duration most) const {
   return poll(handle);
 }
 
-// A waiter counts itself, then reads the word; this side wrote the word, then reads the count: one of them sees
-// the other. Passing through the lock makes sure that a waiter which has read the old word already sleeps.
+// A waiter counts itself, then reads the word; this side wrote the word, then reads the count: one of them
+// sees the other. Passing through the lock makes sure that a waiter which has read the old word already
+// sleeps.
 void StatusBoard::tell_waiters() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_relaxed) == 0) return;

@@ -19,8 +19,13 @@ Result<std::unique_ptr<Manager>> start(const Pool& pool, const PartsOptions& par
   options.name = "pool-test";
   options.regions = {RegionView{pool.data(), std::uint64_t{kPages} * kPageBytes, Memory::kHost}};
   options.layout.page_tokens = 16;
-  options.layout.components = {
-      {ComponentKind::kAttention, Space::kPages, "kv", "u8", kPageBytes, kPages, {{0, RegionId{0}, 0, kPageBytes}}}};
+  options.layout.components = {{ComponentKind::kAttention,
+                                Space::kPages,
+                                "kv",
+                                "u8",
+                                kPageBytes,
+                                kPages,
+                                {{0, RegionId{0}, 0, kPageBytes}}}};
   return Manager::start(std::move(options), std::move(*parts));
 }
 
