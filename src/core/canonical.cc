@@ -95,7 +95,7 @@ void write_peer(Writer& w, const Peer& p) {
   for (const auto& o : p.early_offers) w << o.grant << o.chunk << o.ticket.loan;
   w << p.waiting_window.size() << p.blocked.size() << p.tells.size();
   for (const auto& t : p.tells) w << t.room << t.tag << t.leg << t.cause;
-  for (const auto& [room, s] : p.sealed_rooms) w << room << s.first << s.second;
+  for (const auto& [room, s] : p.sealed_rooms) w << room << s;
 }
 }  // namespace
 

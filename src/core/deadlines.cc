@@ -95,10 +95,11 @@ TimePoint earliest(const std::vector<Due>& due) {
 }
 }  // namespace
 
+// Never queued for the past: what is overdue when it is armed would look like a pause of ours (see tick).
 void Engine::State::arm(Room& r) {
   scratch_.clear();
   dues(r, scratch_);
-  const TimePoint at = earliest(scratch_);
+  const TimePoint at = std::max(now, earliest(scratch_));
   if (at >= r.timer.queued) return;
   r.timer.queued = at;
   heap.push({at, Subject::kRoom, r.handle.slot});
@@ -107,7 +108,7 @@ void Engine::State::arm(Room& r) {
 void Engine::State::arm(Peer& p) {
   scratch_.clear();
   dues(p, scratch_);
-  const TimePoint at = earliest(scratch_);
+  const TimePoint at = std::max(now, earliest(scratch_));
   if (at >= p.timer.queued) return;
   p.timer.queued = at;
   heap.push({at, Subject::kPeer, p.id.value});
@@ -117,7 +118,7 @@ void Engine::State::arm_endpoint(std::uint32_t index) {
   Endpoint& e = endpoints[index];
   scratch_.clear();
   dues(e, scratch_);
-  const TimePoint at = earliest(scratch_);
+  const TimePoint at = std::max(now, earliest(scratch_));
   if (at >= e.timer.queued) return;
   e.timer.queued = at;
   heap.push({at, Subject::kEndpoint, index});
@@ -194,8 +195,7 @@ void Engine::State::leg_due(Room& r, std::uint32_t index) {
     if (p != nullptr) close_out(*p, leg);
     return join(r);
   }
-  const bool evidence = leg.evidence || mut(Mutant::kSourceBackAtDrain);
-  if (r.role == Role::kSender && p != nullptr && evidence) {
+  if (r.role == Role::kSender && p != nullptr && leg.evidence) {
     // Decode can no longer seal this leg: a late read or write harms only what already failed. The operations
     // keep their own records until they quiesce; REVOKED is said only then.
     for (auto& [id, op] : ops) {

@@ -32,13 +32,10 @@ namespace kvferry::core {
   X(kPageBackAtFirstLeg, "page-back-at-first-leg", "8: pages return when the first leg closes")            \
   X(kSourceBackAtPost, "source-back-at-post",                                                              \
     "9: source pages return when the operation is completed, not quiesced")                                \
-  X(kSourceBackAtDrain, "source-back-at-drain",                                                            \
-    "9: source pages return at the drain deadline without evidence")                                       \
   X(kDeathIsSilence, "death-is-silence", "10: a dead peer counts as silent without a fence")               \
   X(kNoIncarnationCheck, "no-incarnation-check", "10: messages for another life are taken")                \
   X(kDownIsDead, "down-is-dead", "11: a lost connection fails the rooms at once")                          \
   X(kSuccessAtFirstLeg, "success-at-first-leg", "14: Success when any leg is sealed")                      \
-  X(kStatusGoesBack, "status-goes-back", "14: a status may go backwards")                                  \
   X(kReceiverSiblingsGoOn, "receiver-siblings-go-on",                                                      \
     "16: a failed leg does not abort its siblings (receiver)")                                             \
   X(kSenderSiblingsGoOn, "sender-siblings-go-on", "16: a failed leg does not abort its siblings (sender)") \
@@ -49,7 +46,6 @@ namespace kvferry::core {
   X(kIdleLegUntold, "idle-leg-untold", "16: a receiver failing with an Idle leg tells that peer nothing")  \
   X(kLegsTotalIgnored, "legs-total-ignored", "17: the number of legs in GRANT is ignored")                 \
   X(kNoTag, "no-tag", "18: tags are ignored")                                                              \
-  X(kLowestParked, "lowest-parked", "18: open binds the lowest parked grant")                              \
   X(kPostedRoomRebinds, "posted-room-rebinds", "18: a higher grant rebinds a room that has posted")        \
   X(kHigherGrantIgnored, "higher-grant-ignored", "18: a higher grant for a bound room is ignored")         \
   X(kNoRecall, "no-recall", "18: REVOKE of a parked or unknown grant is not remembered")                   \

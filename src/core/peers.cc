@@ -6,6 +6,12 @@
 
 namespace kvferry::core {
 
+namespace {
+// A DONE whose ACK was lost comes again after its number left a very small window: outcomes are kept this
+// long at least.
+constexpr std::uint32_t kLeastSealed = 64;
+}  // namespace
+
 Peer* Engine::State::find_peer(PeerId id) {
   const auto it = peers.find(id.value);
   return it == peers.end() ? nullptr : &it->second;
@@ -212,7 +218,7 @@ Peer* Engine::State::welcome(LinkId id, const wire::Header& h, const wire::Hello
     fresh.heard = acc();
     fresh.next_number = next_grant_base;
     fresh.path = path_base;
-    fresh.sealed = SeenWindow(cfg.limits.grant_window);
+    fresh.sealed = SeenWindow(std::max(kLeastSealed, cfg.limits.grant_window));
     fresh.seen = SeenWindow(cfg.limits.grant_window);
     p = &peers.emplace(fresh.id.value, std::move(fresh)).first->second;
   }

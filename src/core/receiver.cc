@@ -191,9 +191,7 @@ void Engine::State::owe_grant(Peer& p, Room& r, const Leg& leg) {
   g.path = p.path;
   g.region_generation = region_generation;
   if (leg.loan_live) g.ticket = {leg.loan, token_of(leg.loan)};
-  if (const auto it = p.sealed_rooms.find(r.id); it != p.sealed_rooms.end() && it->second.first == r.tag) {
-    g.sealed = it->second.second;
-  }
+  if (const auto it = p.sealed_rooms.find(r.id); it != p.sealed_rooms.end()) g.sealed = it->second;
   g.floor = floor_of(p);
   g.prefix_tokens = r.spec.prefix_tokens;
   g.tokens = r.spec.tokens;
@@ -378,7 +376,7 @@ void Engine::State::try_seal(Room& r, Leg& leg) {
   Peer* p = find_peer(leg.peer);
   const bool said = leg.done_said;
   p->sealed.set(leg.number);
-  p->sealed_rooms[r.id] = {r.tag, leg.number};
+  p->sealed_rooms[r.id] = leg.number;
   if (p->sealed_rooms.size() > cfg.limits.grant_window) p->sealed_rooms.erase(p->sealed_rooms.begin());
   if (said) ack(*p, What::kDone, leg.number, 0, false, Outcome::kSealed);
   close_out(*p, leg);
@@ -396,7 +394,6 @@ void Engine::State::maybe_quiet(Room& r, Leg& leg) {
   if (!local && !leg.remote_drained) return;
   leg_event(r, leg, LegEvent::kDrained);
   if (p != nullptr) close_out(*p, leg);
-  if (mut(Mutant::kPageBackAtFirstLeg)) return_pages(r);
   join(r);
 }
 

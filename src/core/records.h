@@ -209,8 +209,7 @@ struct Peer {
   // Outbox.
   std::map<DebtKey, Debt> debts;
   TimePoint debt_due = TimePoint::max();  // no debt is due earlier (a hint)
-  std::map<RoomId, std::pair<Tag, GrantNumber>>
-      sealed_rooms;  // rule 18: told in the next GRANT of that room and tag
+  std::map<RoomId, GrantNumber> sealed_rooms;  // rule 18: told in the next GRANT of that room number
   TimePoint heard, hello_due, ping_due, down_at, fence_at;
   Duration hello_backoff{0};
   std::uint32_t bad = 0;

@@ -106,7 +106,7 @@ Poll Engine::State::wanted(const Room& r) const {
 
 void Engine::State::publish(Room& r, Poll p) {
   if (p == r.shown) return;
-  if (p != Poll::kFailed && p < r.shown && !mut(Mutant::kStatusGoesBack)) return;
+  if (p != Poll::kFailed && p < r.shown) return;
   r.shown = p;
   emit(out::Publish{r.handle, p});
 }
@@ -116,7 +116,10 @@ void Engine::State::join(Room& r) {
   if (r.failing) {
     const bool closed =
         std::all_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return is_closed(l.state); });
-    if (closed || mut(Mutant::kFailedBeforeQuiet)) finish(r, Poll::kFailed);
+    const bool one =
+        mut(Mutant::kPageBackAtFirstLeg) &&
+        std::any_of(r.legs.begin(), r.legs.end(), [](const Leg& l) { return is_closed(l.state); });
+    if (closed || one || mut(Mutant::kFailedBeforeQuiet)) finish(r, Poll::kFailed);
     return;
   }
   const Poll p = wanted(r);

@@ -27,7 +27,7 @@ void Engine::State::open_sender(Room& r) {
   auto waiting = parked[r.id.value];   // a copy: binding changes the list
   std::sort(waiting.begin(), waiting.end(), [this](const auto& a, const auto& b) {
     if (a.first != b.first) return a.first < b.first;
-    return mut(Mutant::kLowestParked) ? a.second < b.second : a.second > b.second;
+    return a.second > b.second;
   });
   for (const auto& [peer, number] : waiting) {
     Peer* p = find_peer(peer);
@@ -108,6 +108,7 @@ void Engine::State::take_grant(Peer& p, GrantIn& g) {
     // Another attempt. If this peer holds a lower grant of the room, the attempt that we have is over.
     for (const Leg& leg : r->legs) {
       if (leg.peer != p.id || leg.number == 0 || leg.number > number || is_closed(leg.state)) continue;
+      if (was_sealed(p, leg.number, g)) return;
       park(p, g);
       fail_room(*r, cause_of(Code::kSuperseded, Who::kPeer, Next::kNewRoom, *r,
                              "decode granted another attempt of this room number", &leg));
@@ -136,19 +137,7 @@ bool Engine::State::meet_bound(Peer& p, Room& r, GrantIn& g) {
     ack(p, What::kGrant, number, 0, true, Outcome::kFailed);
     return true;
   }
-  if (g.grant.sealed >= leg.number && !mut(Mutant::kSealedNotTold)) {
-    // The receiver tells that our leg ended Sealed: this room is a success; the new grant is for the next
-    // open.
-    const auto old = p.in.find(leg.number);
-    park(p, g);
-    if (old != p.in.end() && old->second.outstanding == 0) {
-      wire::Ack a;
-      a.grant = leg.number;
-      a.outcome = Outcome::kSealed;
-      on_done_ack(p, a);
-    }
-    return true;
-  }
+  if (was_sealed(p, leg.number, g)) return true;
   if (!r.posted_any || mut(Mutant::kPostedRoomRebinds)) {
     const GrantNumber old = leg.number;
     pay_all(p, kind_of<wire::Done>(), old);
@@ -170,6 +159,26 @@ bool Engine::State::meet_bound(Peer& p, Room& r, GrantIn& g) {
   park(p, g);
   fail_room(r, cause_of(Code::kSuperseded, Who::kPeer, Next::kNewRoom, r,
                         "decode granted again while this attempt was moving", &leg));
+  return true;
+}
+
+// The receiver tells that the grant we are bound to ended Sealed: this room is a success (the ACK of its DONE
+// was lost), and the new grant is for the next open.
+bool Engine::State::was_sealed(Peer& p, GrantNumber bound, GrantIn& g) {
+  if (g.grant.sealed != bound || mut(Mutant::kSealedNotTold)) return false;
+  const auto old = p.in.find(bound);
+  if (old == p.in.end()) return false;
+  park(p, g);
+  if (old->second.outstanding >
+      0) {  // pull: its RELEASEs were lost; DONE follows the loans and is answered Sealed
+    pay_all(p, kind_of<wire::Offer>(), bound);
+    for (const LoanId loan : old->second.loans) revoke_loan(loan);
+    return true;
+  }
+  wire::Ack a;
+  a.grant = bound;
+  a.outcome = Outcome::kSealed;
+  on_done_ack(p, a);
   return true;
 }
 

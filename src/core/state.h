@@ -141,6 +141,7 @@ struct Engine::State {
   bool answer_repeated(Peer&, const wire::Grant&);
   bool answer_from_grave(Peer&, GrantIn&);
   bool meet_bound(Peer&, Room&, GrantIn&);         // another grant of that peer holds the leg already
+  bool was_sealed(Peer&, GrantNumber bound, GrantIn&);
   bool check_grant(Peer&, Room&, const wire::Grant&, Cause&);
   void bind(Peer&, Room&, GrantIn&);
   void park(Peer&, GrantIn&);

@@ -125,7 +125,6 @@ ExploreShape reuse(MoverKind k, bool tagged) {
     for (ExploreRoom& r : program) r.tagged = tagged;
   }
   s.aborts = 1;
-  s.succeeds = false;
   // Without tags an aborted opening of one side leaves one of the other without a partner: only a deadline
   // can end it.
   if (!tagged) s.rest_timers = {"bootstrap", "waiting"};

@@ -133,6 +133,12 @@ void ExploreStep::returned(std::uint32_t node, Handle h, std::uint32_t chunk) {
   u->returned = static_cast<std::uint8_t>(u->returned | bit);
   const ExploreRoom& r = m_.room_of(node, h.slot);
   if (r.pages.empty()) return;
+  const bool drained =
+      s_.timeouts == 0;  // else the drain deadline may have returned it: decode can no longer seal that leg
+  if (drained && mover().may_read(s_.nodes[node].life, Space::kPages, r.pages[chunk])) {
+    laws_.broken(Law::kLedger,
+                 where(node, h.slot) + ": a source chunk is returned while an operation may still read it");
+  }
   Memory& memory = mover().memory(s_.nodes[node].life);
   memory.release(Space::kPages, r.pages[chunk]);
   if (memory.held(Space::kPages, r.pages[chunk]) == 0) memory.poison(Space::kPages, r.pages[chunk]);

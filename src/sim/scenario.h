@@ -44,7 +44,8 @@ namespace kvferry::sim {
   X(kDisagree, "prefix disagrees", 0.01, 0.1)                                                    \
   X(kSkew, "clock skew", 0.5, 1.0) /* per node */                                                \
   X(kShrink, "limits shrunk", 0.5, 1.0) /* per limit */                                          \
-  X(kFastDeadlines, "short deadlines", 1.0, 1.0)
+  X(kFastDeadlines, "short deadlines", 1.0, 1.0)                                                 \
+  X(kDoubleNotice, "double notice", 0.01, 0.3) /* per operation: Arrived is told twice */
 
 enum class Fault : std::uint8_t {
 #define X(id, name, lo, hi) id,

@@ -413,6 +413,14 @@ std::uint32_t SimTransport::in_flight(LifeIndex poster) const {
       ops_.begin(), ops_.end(), [&](const SimOp& op) { return op.used && op.poster == poster; }));
 }
 
+bool SimTransport::may_read(LifeIndex poster, Space space, std::uint32_t item) const {
+  return std::any_of(ops_.begin(), ops_.end(), [&](const SimOp& op) {
+    if (!op.used || op.silent || op.poster != poster || op.access != Access::kWrite) return false;
+    return std::any_of(op.pieces.begin() + op.landed, op.pieces.end(),
+                       [&](const Piece& p) { return p.space == space && p.from_item == item; });
+  });
+}
+
 void SimTransport::forget_if_over(OpIndex i) {
   SimOp& op = ops_[i];
   if (!op.used || !op.silent || op.arrival_owed || !(op.quiesced || orphan(i))) return;

@@ -107,6 +107,8 @@ class SimTransport {
 
   const std::vector<SimOp>& ops() const { return ops_; }
   std::uint32_t in_flight(LifeIndex poster) const;
+  // Whether a write that was posted by this life may still read that item of its own memory.
+  bool may_read(LifeIndex poster, Space, std::uint32_t item) const;
   void canonical(std::string& bytes) const;
 
  private:

@@ -65,7 +65,10 @@ void World::mover_step(OpIndex i, MoverStep step, std::uint64_t id) {
       if (mover_.can_arrive(i)) plan_step(i, MoverStep::kArrive, between(Duration{0}, l));
       next_step(i);
       return;
-    case MoverStep::kArrive: mover_.arrive(i, effects_); return run_effects();
+    case MoverStep::kArrive:
+      mover_.arrive(i, effects_);
+      if (!effects_.empty() && roll(Fault::kDoubleNotice)) effects_.push_back(effects_.back());
+      return run_effects();
     case MoverStep::kComplete:
       mover_.complete(i, effects_);
       run_effects();

@@ -79,7 +79,7 @@ struct Grant {  // receiver -> sender: pages lent (push), or a number under whic
   std::uint32_t region_generation = 0;  // key generation of the regions (rule 7)
   Ticket ticket;  // write only
   GrantNumber resumes = 0;  // seam: rule 31
-  GrantNumber sealed = 0;  // highest grant of this room and tag that ended Sealed at the receiver (rule 18)
+  GrantNumber sealed = 0;  // newest grant of this room number that ended Sealed at the receiver (rule 18)
   GrantNumber floor = 0;  // every grant below is closed at the receiver
   std::uint32_t prefix_tokens = 0;  // tokens that decode holds already; a multiple of the page size
   std::uint32_t tokens = 0;  // tokens wanted behind the prefix

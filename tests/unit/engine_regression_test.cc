@@ -218,6 +218,29 @@ TEST_F(EngineRegression, AParkedGrantOfALostPeerFailsTheOpen) {
   EXPECT_NE(why(p, s).find("no connection for"), std::string::npos) << why(p, s);
 }
 
+// Debts that fell due while the connection was down are said at once when it is back; that is no pause of
+// ours, so the deadlines that accuse others do not move.
+TEST_F(EngineRegression, WhatIsOverdueWhenArmedIsNoGap) {
+  start(Kind::kLanded);
+  EngineConfig patient;
+  patient.deadlines.grace = 60s;
+  net = std::make_unique<Net>(Kind::kLanded);
+  p = net->add("prefill", patient);
+  d = net->add("decode", patient);
+  net->endpoint_names[0] = "prefill:1";
+  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  const Handle r = receiver(1, 0);
+  net->settle();
+  grant(r, 3);
+  net->wire.clear();  // the GRANT is lost: it is due again in a second
+  net->endpoint_names[0] = "";
+  net->drop_link(1);
+  for (int k = 0; k < 20; ++k) net->tick(500ms);
+  net->endpoint_names[0] = "prefill:1";
+  for (int k = 0; k < 4; ++k) net->tick(500ms);
+  EXPECT_EQ(net->nodes[d].engine->counters().gaps, 0U);
+}
+
 // Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
 TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
   net = std::make_unique<Net>(Kind::kPush);
