@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the arrows between the folders of src/ by reading every #include.
 
-base <- {core, wire, config} <- {control, transport, bootstrap, observe} <- runtime <- {testkit, cli, bindings};
+base <- {core, wire, config} <- {control, transport, bootstrap, observe} <- runtime <- {testkit, cli, python, cabi};
 core sees of wire only wire/message.h; sim sees the pure parts only; include/kvferry stands alone.
 """
 import argparse
@@ -31,7 +31,8 @@ ARROWS = {
     "replay": SHELL | {"runtime"},
     "runtime": SHELL,
     "testkit": SHELL | {"runtime"},
-    "bindings": SHELL | {"runtime"},
+    "python": SHELL | {"runtime"},
+    "cabi": SHELL | {"runtime"},
     "sim": PURE,
     "cli": SHELL | {"runtime", "testkit", "sim", "replay", "conformance"},
     "simcli": PURE | {"config", "sim"},

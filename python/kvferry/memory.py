@@ -22,16 +22,21 @@ class Region:
     Region(address, nbytes)  a pointer of the engine's: the caller keeps the memory alive while the manager lives.
     """
 
-    __slots__ = ("address", "nbytes", "owner")
+    __slots__ = ("_pin", "address", "nbytes", "owner")
 
     def __init__(self, source: Any, nbytes: int | None = None) -> None:
+        self._pin: memoryview | None = None     # a bytearray that is lent out refuses to be resized
         if isinstance(source, int):
             if nbytes is None or nbytes <= 0 or source <= 0:
                 raise UsageError(f"region at address {source}", f"length {nbytes}; give an address and a length above 0",
                                  who=Who.CONFIG, next=Next.AFTER_FIX)
             self.address, self.nbytes, self.owner = source, nbytes, None
             return
-        address, size, device, contiguous = _core.memory_of(source)
+        try:
+            address, size, device, contiguous = _core.memory_of(source)
+        except BufferError as error:
+            raise UsageError(f"region of a {type(source).__name__}", f"{error} Hand in memory that is writable",
+                             who=Who.CONFIG, next=Next.AFTER_FIX) from error
         if device not in _HOST:
             raise Unsupported(f"region of a {type(source).__name__}",
                               f"its memory is on device type {_DEVICES.get(device, device)}; only host memory is moved",
@@ -41,6 +46,8 @@ class Region:
                              f"{size} bytes, contiguous: {contiguous}; hand in one contiguous range",
                              who=Who.CONFIG, next=Next.AFTER_FIX)
         self.address, self.nbytes, self.owner = address, size, source
+        if isinstance(source, bytearray):
+            self._pin = memoryview(source)
 
     @classmethod
     def of(cls, source: Any) -> Region:
