@@ -65,6 +65,14 @@ def test_rules_of_the_net_hold_back_frames():
         cluster.net.add("lose")
 
 
+def test_memory_outside_of_a_node_is_refused():
+    node = Cluster(pages=4, layers=2, aux_slots=3).prefill()
+    assert len(node.aux(2)) == 64 and len(node.item(1, 3)) == 1024
+    for outside in (lambda: node.aux(3), lambda: node.item(2, 0), lambda: node.item(0, 4)):
+        with pytest.raises(kvferry.UsageError, match=" of "):
+            outside()
+
+
 # Each drawn command is (what, which room). The model: a room succeeds exactly when all of it was said and nobody ended
 # it before; a state never moves on from an end; a success moved the right bytes.
 COMMANDS = strategies.lists(strategies.tuples(

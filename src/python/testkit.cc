@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -163,6 +164,12 @@ void bind_node(nb::module_& m) {
            })
       .def("_aux", [](nb::handle self, std::uint32_t slot) {
         testkit::Node& node = *nb::cast<PyNode&>(self).node;
+        const std::size_t slots =
+            static_cast<std::size_t>(node.pool.data() + node.pool.size() - node.aux(0)) /
+            std::max<std::size_t>(node.aux_bytes, 1);  // they end the pool
+        if (slot >= slots) {
+          raise(usage("aux", "slot " + std::to_string(slot) + " of " + std::to_string(slots)));
+        }
         return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(node.aux(slot), {node.aux_bytes}, self);
       });
   nb::class_<PyNodeManager, RoomHost>(m, "NodeManager")
