@@ -25,7 +25,7 @@ void Engine::State::open_sender(Room& r) {
     told_by_revoke(r.id, tag, recall.leg);
   }
   auto waiting = parked[r.id.value];   // a copy: binding changes the list
-  std::sort(waiting.begin(), waiting.end(), [this](const auto& a, const auto& b) {
+  std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
     if (a.first != b.first) return a.first < b.first;
     return a.second > b.second;
   });
