@@ -22,6 +22,8 @@ struct SimEvent {
     kUser,        // a: participant, b: UserStep
     kRequest,     // a: request
     kFault,       // a: fault kind, b: subject
+    kRegistry,    // a: node, b: what it asks, c: its life
+    kRegistryAsk,  // a: slot of a request on its way
   } kind = Kind::kTick;
   std::uint32_t a = 0, b = 0;
   std::uint64_t c = 0;

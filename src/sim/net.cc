@@ -140,16 +140,34 @@ void Net::send(std::uint32_t node, LinkId id, const wire::Message& message) {
     for (std::byte& b : garbage) b = static_cast<std::byte>(world_.rng().below(256));
     plan_frame(link, 1 - side, garbage, false);
   }
+  if (world_.roll(Fault::kBadPrefix)) send_bad_prefix(link, 1 - side);
 }
 
-void Net::plan_frame(std::uint32_t link, std::uint32_t side, std::span<const std::byte> bytes, bool stray) {
+void Net::plan_frame(std::uint32_t link, std::uint32_t side, std::span<const std::byte> payload, bool stray) {
   const std::uint32_t slot = take_frame();
+  frames_[slot].bytes.clear();
+  control::append_frame(frames_[slot].bytes, payload);
+  plan_bytes(slot, link, side, stray);
+}
+
+// What is no kvferry stream: the reader can never find its way in it again.
+void Net::send_bad_prefix(std::uint32_t link, std::uint32_t side) {
+  const std::uint32_t slot = take_frame();
+  auto& bytes = frames_[slot].bytes;
+  bytes.assign(world_.rng().between(control::kFramePrefix, 60), std::byte{0});
+  for (std::byte& b : bytes) b = static_cast<std::byte>(world_.rng().below(256));
+  bytes[control::kFramePrefix - 1] = static_cast<std::byte>(world_.rng().between(1, 255));
+  plan_bytes(slot, link, side, false);
+}
+
+void Net::plan_bytes(std::uint32_t slot, std::uint32_t link, std::uint32_t side, bool stray) {
   Frame& f = frames_[slot];
   Link& l = links_[link];
-  f.bytes.assign(bytes.begin(), bytes.end());
   f.link = link;
   f.side = side;
   f.stray = stray;
+  f.begun = false;
+  f.cut = world_.roll(Fault::kTornFrame) ? world_.rng().between(1, f.bytes.size() - 1) : 0;
   f.from_node = l.ends[1 - side].node;
   f.to_node = l.ends[side].node;
   TimePoint at = world_.now() + hop();
@@ -172,40 +190,99 @@ bool Net::usable(const Link& l, std::uint32_t side) const {
   return !l.broken && e.up && !e.gone && n.up && n.life == e.life;
 }
 
-// The link that a frame comes in by; null: it is lost.
-const Net::Link* Net::route(const Frame& f, std::uint32_t& side) const {
-  if (cut(f.from_node, f.to_node)) return nullptr;
-  const Link& own = links_[f.link];
+// The link that a frame comes in by.
+std::uint32_t Net::route(const Frame& f, std::uint32_t& side) const {
+  if (cut(f.from_node, f.to_node)) return ~0U;
   side = f.side;
-  if (usable(own, side)) return &own;
-  if (!f.stray) return nullptr;
-  for (std::size_t i = links_.size(); i-- > 0;) {
+  if (usable(links_[f.link], side)) return f.link;
+  if (!f.stray) return ~0U;
+  for (auto i = static_cast<std::uint32_t>(links_.size()); i-- > 0;) {
     for (std::uint32_t s = 0; s < 2; ++s) {
       const Link& l = links_[i];
       if (l.ends[s].node != f.to_node || l.ends[1 - s].node != f.from_node || !usable(l, s)) continue;
       side = s;
-      return &l;
+      return i;
     }
   }
-  return nullptr;
+  return ~0U;
 }
 
 void Net::on_frame(std::uint32_t slot) {
-  std::uint32_t side = 0;
-  const Link* l = route(frames_[slot], side);
-  if (l != nullptr) {
-    const LinkId id = l->ends[side].id;
-    const std::uint32_t node = l->ends[side].node;
-    ++world_.coverage().frames;
-    auto message = wire::decode(frames_[slot].bytes);
-    if (message) {
-      ++world_.coverage().messages[message->body.index()];
-      world_.feed(node, core::in::Received{id, std::move(*message)});
-    } else {
-      world_.feed(node, core::in::BadFrame{id});
-    }
+  Frame& f = frames_[slot];
+  std::uint32_t side = f.side;
+  if (f.begun) {  // half of it is in the stream: the rest comes, or the connection is over
+    if (usable(links_[f.link], side) && cut(f.from_node, f.to_node)) break_link(f.link, hop(), hop());
+    if (usable(links_[f.link], side)) return deliver(slot, f.link, side);
+    return lose(slot);
   }
+  const std::uint32_t link = route(f, side);
+  if (link == ~0U) return lose(slot);
+  f.link = link;  // a stray frame takes the later link
+  f.side = side;
+  deliver(slot, link, side);
+}
+
+// A frame that never arrives, and those that waited behind its second piece.
+void Net::lose(std::uint32_t slot) {
+  End& e = links_[frames_[slot].link].ends[frames_[slot].side];
   free_frames_.push_back(slot);
+  if (e.torn != slot) return;
+  e.torn = kNoFrame;
+  free_frames_.insert(free_frames_.end(), e.waiting.begin(), e.waiting.end());
+  e.waiting.clear();
+}
+
+void Net::deliver(std::uint32_t slot, std::uint32_t link, std::uint32_t side) {
+  End& e = links_[link].ends[side];
+  Frame& f = frames_[slot];
+  if (e.torn != kNoFrame && e.torn != slot) return e.waiting.push_back(slot);
+  const std::vector<std::byte> bytes =
+      std::move(f.bytes);  // an engine that answers may move frames_ and links_
+  const std::span<const std::byte> all(bytes);
+  if (f.cut > 0 && !f.begun) {
+    f.begun = true;
+    e.torn = slot;
+    f.bytes = bytes;
+    world_.plan(world_.between(std::chrono::microseconds(1), milliseconds(40)),
+                event(SimEvent::Kind::kFrame, slot));
+    return read(link, side, all.first(frames_[slot].cut), all);
+  }
+  e.torn = kNoFrame;
+  const std::vector<std::uint32_t> waiting = std::move(e.waiting);
+  e.waiting.clear();
+  const std::size_t from = f.begun ? f.cut : 0;
+  ++world_.coverage().frames;
+  read(link, side, all.subspan(from), all);
+  free_frames_.push_back(slot);
+  for (const std::uint32_t next : waiting) on_frame(next);
+}
+
+// Bytes come in. `sent`: the frame that they are part of; the reader must give back just that.
+void Net::read(std::uint32_t link, std::uint32_t side, std::span<const std::byte> piece,
+               std::span<const std::byte> sent) {
+  using Status = control::FrameReader::Status;
+  const LinkId id = links_[link].ends[side].id;
+  const std::uint32_t node = links_[link].ends[side].node;
+  control::FrameReader& reader = links_[link].ends[side].reader;
+  std::copy(piece.begin(), piece.end(), reader.space(piece.size()).begin());
+  reader.filled(piece.size());
+  std::span<const std::byte> frame;
+  const Status status = reader.next(frame);
+  if (status == Status::kMore) return;
+  if (status == Status::kTooLong) {  // as the channel does: the stream is over
+    const Error error = reader.error();
+    links_[link].ends[side].gone = true;
+    break_link(link, side == 0 ? Duration{-1} : hop(), side == 0 ? hop() : Duration{-1});
+    return world_.feed(node, core::in::LinkDown{id, error});
+  }
+  const auto payload = sent.subspan(control::kFramePrefix);
+  if (!std::equal(frame.begin(), frame.end(), payload.begin(), payload.end()) || reader.buffered() > 0) {
+    world_.laws().broken(Law::kWrongContent, "the frame reader gives another frame than was sent");
+  }
+  auto message = wire::decode(frame);
+  if (!message) return world_.feed(node, core::in::BadFrame{id});
+  ++world_.coverage().messages[message->body.index()];
+  world_.feed(node, core::in::Received{id, std::move(*message)});
 }
 
 std::uint32_t Net::random_link() {

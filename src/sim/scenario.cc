@@ -65,6 +65,16 @@ void shrink_limits(Prng& rng, double rate, Limits& l) {
   l.bytes_in_flight_per_peer = bytes;
 }
 
+// Half of the faults of a seed are zero. `last`: those that are drawn after all else.
+void draw_rates(Prng& rng, Scenario& s, bool last) {
+  for (const FaultInfo& f : kFaults) {
+    if ((f.id >= kDrawnLast) != last) continue;
+    const double u = rng.unit();
+    if (rng.chance(0.5)) continue;
+    s.rates[static_cast<std::size_t>(f.id)] = f.low * std::pow(f.high / f.low, u);
+  }
+}
+
 Deadlines deadlines_of(Prng& rng, bool fast) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
@@ -139,16 +149,14 @@ Result<Scenario> draw_scenario(std::uint64_t seed, std::string_view wanted) {
   s.shape.pages = static_cast<std::uint32_t>(rng.between(8, 32));
   s.shape.aux = static_cast<std::uint32_t>(rng.between(2, 6));
   s.shape.states = rng.chance(0.3) ? 4 : 0;
-  for (const FaultInfo& f : kFaults) {
-    const double u = rng.unit();
-    if (rng.chance(0.5)) continue;
-    s.rates[static_cast<std::size_t>(f.id)] = f.low * std::pow(f.high / f.low, u);
-  }
+  draw_rates(rng, s, false);
   s.requests = static_cast<std::uint32_t>(rng.between(21, 49));
   s.latency = std::chrono::microseconds(rng.between(20, 2000));
   s.tags = rng.chance(0.7);
   s.deadlines = deadlines_of(rng, s.rate(Fault::kFastDeadlines) > 0);
   if (s.rate(Fault::kShrink) > 0) shrink_limits(rng, s.rate(Fault::kShrink) * 0.4, s.limits);
+  draw_rates(rng, s, true);
+  s.registry_lease = std::chrono::seconds(rng.between(3, 24));
   return s;
 }
 

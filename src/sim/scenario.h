@@ -45,7 +45,12 @@ namespace kvferry::sim {
   X(kSkew, "clock skew", 0.5, 1.0) /* per node */                                                \
   X(kShrink, "limits shrunk", 0.5, 1.0) /* per limit */                                          \
   X(kFastDeadlines, "short deadlines", 1.0, 1.0)                                                 \
-  X(kDoubleNotice, "double notice", 0.01, 0.3) /* per operation: Arrived is told twice */
+  X(kDoubleNotice, "double notice", 0.01, 0.3) /* per operation: Arrived is told twice */ \
+  X(kTornFrame, "torn frame", 0.005, 0.3) /* per frame: its bytes come in two pieces */          \
+  X(kBadPrefix, "bad prefix", 0.0002, 0.004) /* per frame: a length above the limit */           \
+  X(kRegistryRestart, "registry restart", 0.02, 0.3) /* per second: away, then empty */          \
+  X(kRegistryLost, "registry request lost", 0.01, 0.3) /* per request: no answer */              \
+  X(kBadBody, "bad registry request", 0.05, 0.5) /* per request: garbage comes before it */
 
 enum class Fault : std::uint8_t {
 #define X(id, name, lo, hi) id,
@@ -57,6 +62,8 @@ struct FaultInfo {
   std::string_view name;
   double low, high;  // range of the rate when the seed has it at all
 };
+// Faults from here on are drawn after all else of a scenario.
+inline constexpr Fault kDrawnLast = Fault::kTornFrame;
 inline constexpr std::array kFaults = {
 #define X(id, name, lo, hi) FaultInfo{Fault::id, name, lo, hi},
     KVFERRY_FAULT_LIST(X)
@@ -72,6 +79,7 @@ struct Scenario {
   Limits limits;
   Deadlines deadlines;
   Duration latency = std::chrono::microseconds(200);
+  Duration registry_lease = std::chrono::seconds(6);
   bool tags = true;
 
   double rate(Fault f) const { return rates[static_cast<std::size_t>(f)]; }

@@ -167,6 +167,11 @@ void Users::open(std::uint32_t id) {
   Participant& p = participants_[id];
   SimNode& n = world_.node(p.node);
   if (!n.up || p.opened || (closing_ && !p.probe)) return;
+  const UserRequest& r = requests_[p.request];
+  for (const std::uint32_t s : r.senders) {  // an engine asks the registry first
+    if (p.role != Role::kReceiver || world_.directory().knows(p.node, s)) continue;
+    return plan(id, UserStep::kOpen, milliseconds(10));
+  }
   UserNode& u = nodes_[p.node];
   if (u.free_slots.empty()) {
     if (u.by_slot.size() >= world_.scenario().limits.rooms)
@@ -183,7 +188,6 @@ void Users::open(std::uint32_t id) {
   ++open_;
   ++unclosed_;
   u.by_slot[slot] = id + 1;
-  const UserRequest& r = requests_[p.request];
   core::in::Open in;
   in.handle = p.handle;
   in.room = r.room;

@@ -22,6 +22,7 @@ World::World(const Scenario& scenario, Removed removed, Coverage& coverage, std:
       rng_(scenario.seed * 2 + 2),
       mover_(scenario.shape.mover, scenario.shape.fence, removed.mover),
       net_(*this),
+      directory_(*this),
       users_(*this),
       checkers_(*this, users_) {}
 
@@ -77,11 +78,7 @@ void World::birth(std::uint32_t index) {
   n.paused_until = TimePoint{};
   net_.birth(index);
   users_.birth(index);
-  if (n.place.role == Role::kReceiver) {
-    for (std::uint32_t s = 0; s < scenario_.shape.senders(); ++s) {
-      feed(index, core::in::Endpoint{EndpointId{s}, name_of_node(scenario_.shape, s) + ":1"});
-    }
-  }
+  directory_.birth(index, life.self);
 }
 
 void World::crash(std::uint32_t index) {
@@ -245,10 +242,12 @@ std::uint32_t World::node_of(const SimEvent& e) const {
     case SimEvent::Kind::kLinkUp:
     case SimEvent::Kind::kLinkDown: return net_.node_of_link(e.a, e.b);
     case SimEvent::Kind::kDialFailed:
+    case SimEvent::Kind::kRegistry:
     case SimEvent::Kind::kTick: return e.a;
     case SimEvent::Kind::kInput: return node_of_life_[prepared_[e.a].life];
     case SimEvent::Kind::kUser: return users_.participants()[e.a].node;
     case SimEvent::Kind::kMoverStep:
+    case SimEvent::Kind::kRegistryAsk:
     case SimEvent::Kind::kRequest:
     case SimEvent::Kind::kFault: return ~0U;
   }
@@ -296,6 +295,8 @@ void World::handle(const SimEvent& e) {
     case SimEvent::Kind::kUser: return users_.step(e.a, static_cast<UserStep>(e.b), e.c);
     case SimEvent::Kind::kRequest: return users_.on_request(e.a);
     case SimEvent::Kind::kFault: return fault_event(e);
+    case SimEvent::Kind::kRegistry: return directory_.on_turn(e);
+    case SimEvent::Kind::kRegistryAsk: return directory_.on_ask(e.a);
   }
 }
 
@@ -337,6 +338,7 @@ void World::fault_tick() {
   if (strikes(Fault::kLinkCut)) net_.cut_one();
   if (strikes(Fault::kStop)) pause(any);
   if (strikes(Fault::kCrash)) crash(any);
+  if (strikes(Fault::kRegistryRestart)) directory_.restart();
   SimEvent e;
   e.kind = SimEvent::Kind::kFault;
   e.a = kFaultTick;
@@ -390,6 +392,7 @@ void World::settle() {
   if (laws_.breach()) return;
   if (!users_.all_closed()) return laws_.broken(Law::kLiveness, "a closed handle is not given back");
   checkers_.at_rest();
+  directory_.at_rest();
   if (laws_.breach()) return;
   // Without a fence a pair whose path broke stays apart until one side starts again: nothing to probe there.
   if (mover_.one_sided() && scenario_.shape.fence == FenceMode::kNone) return;

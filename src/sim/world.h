@@ -14,6 +14,7 @@
 #include "sim/checkers.h"
 #include "sim/cluster.h"
 #include "sim/coverage.h"
+#include "sim/directory.h"
 #include "sim/event_queue.h"
 #include "sim/law.h"
 #include "sim/net.h"
@@ -71,6 +72,7 @@ class World {
   Laws& laws() { return laws_; }
   Coverage& coverage() { return coverage_; }
   SimTransport& mover() { return mover_; }
+  const Directory& directory() const { return directory_; }
   std::vector<SimNode>& nodes() { return nodes_; }
   SimNode& node(std::uint32_t i) { return nodes_[i]; }
   Trace& trace() { return trace_; }
@@ -123,6 +125,7 @@ class World {
   std::vector<std::uint32_t> node_of_life_;
   SimTransport mover_;
   Net net_;
+  Directory directory_;
   Users users_;
   Checkers checkers_;
   struct Prepared {
