@@ -1,5 +1,7 @@
 #include "sim/checkers.h"
 
+#include <algorithm>
+
 #include "sim/users.h"
 #include "sim/world.h"
 
@@ -12,6 +14,13 @@ std::uint64_t mask_of(const std::vector<std::uint32_t>& layers) {
   for (const std::uint32_t l : layers) mask |= 1ULL << l;
   return mask;
 }
+
+// "live grants 4 reach what ..." is about live_grants_per_peer; the others begin with their own name.
+std::string limit_named_in(const std::string& why) {
+  std::string name = why.substr(0, why.find_first_of(" ("));
+  return name == "live" ? "live_grants_per_peer" : name;
+}
+
 }  // namespace
 
 std::string Checkers::where(const Participant& p) const {
@@ -63,8 +72,8 @@ void Checkers::before_failing(std::uint32_t node, Handle h, const Error& cause) 
   }
   ++world_.coverage().causes[kind];
   const bool whole = cause.why.size() < world_.scenario().limits.text_bytes;
-  if (cause.code == Code::kExhausted && whole)
-    ++world_.coverage().limits[cause.why.substr(0, cause.why.find_first_of("0123456789("))];
+  if (!whole) ++world_.coverage().limits["text_bytes"];
+  if (cause.code == Code::kExhausted && whole) ++world_.coverage().limits[limit_named_in(cause.why)];
 }
 
 void Checkers::before_terminal(std::uint32_t node, Handle h) {
@@ -128,6 +137,13 @@ void Checkers::books(std::uint32_t node) {
   limit("rooms", c.rooms_live, l.rooms);
   limit("peers", c.peers, l.peers);
   limit("ops_in_flight", c.ops_in_flight, l.ops_in_flight);
+  std::vector<std::uint32_t> by_peer(world_.mover().lives(), 0);
+  for (const SimOp& op : world_.mover().ops()) {
+    if (op.used && op.poster == n.life) ++by_peer[op.poster == op.source ? op.target : op.source];
+  }
+  if (std::find(by_peer.begin(), by_peer.end(), l.ops_in_flight_per_peer) != by_peer.end()) {
+    ++world_.coverage().limits["ops_in_flight_per_peer"];
+  }
   // The counters add up over lives; a rank knows each other rank at most twice at a time (one life going, one
   // coming).
   const std::uint64_t peers = 2 * world_.nodes().size();

@@ -282,6 +282,8 @@ void Net::read(std::uint32_t link, std::uint32_t side, std::span<const std::byte
   auto message = wire::decode(frame);
   if (!message) return world_.feed(node, core::in::BadFrame{id});
   ++world_.coverage().messages[message->body.index()];
+  const auto* grant = std::get_if<wire::Grant>(&message->body);
+  if (grant != nullptr && grant->part == 1) ++world_.coverage().limits["page_runs_per_part"];
   world_.feed(node, core::in::Received{id, std::move(*message)});
 }
 

@@ -54,7 +54,7 @@ void shrink_limits(Prng& rng, double rate, Limits& l) {
   maybe(l.page_runs_per_part, 1, 3);
   maybe(l.ops_in_flight, 1, 4);
   maybe(l.ops_in_flight_per_peer, 1, 3);
-  maybe(l.loans, 12, 24);
+  maybe(l.loans, 4, 16);
   maybe(l.text_bytes, 16, 64);
   maybe(l.recalls, 2, 16);
   maybe(l.rooms, 4, 24);

@@ -73,6 +73,7 @@ class SimTransport {
   // Processes.
   LifeIndex birth(std::uint32_t node, const Geometry&);
   void die(LifeIndex);  // its memory freezes; what it had in flight may still land elsewhere
+  std::size_t lives() const { return lives_.size(); }
   bool alive(LifeIndex l) const { return lives_[l].alive; }
   Memory& memory(LifeIndex l) { return lives_[l].memory; }
   const Memory& memory(LifeIndex l) const { return lives_[l].memory; }

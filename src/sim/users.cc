@@ -414,6 +414,8 @@ void Users::push(std::uint32_t id) {
     write_chunk(p, c);
   }
   p.chunks.push_back(std::move(c));
+  if (p.chunks.size() == world_.scenario().limits.chunks_per_room)
+    ++world_.coverage().limits["chunks_per_room"];
   if (!last) {
     const bool slow = world_.roll(Fault::kSlowUser);
     plan(id, UserStep::kPush,
