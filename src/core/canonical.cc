@@ -47,8 +47,7 @@ class Writer {
 void write_leg(Writer& w, const Leg& l) {
   w << l.state << l.peer << l.number << l.endpoint << l.loan << l.loan_live << l.loan_revoking
     << l.remote_drained << l.done << l.done_said << l.waits_window << l.reads << l.fence_failed << l.evidence
-    << l.refusal << l.recalled << l.refused_chunk
-    << std::min<std::uint32_t>(l.proof_count, 4);  // counted for a mutant only
+    << l.refusal << l.recalled << l.refused_chunk;
   w << l.manifest.chunks.size();
   for (const auto& p : l.proofs) w << p.state << p.bytes << p.loan;
 }

@@ -54,8 +54,6 @@ namespace kvferry::core {
   X(kDuplicateOpenFailsFirst, "duplicate-open-fails-first", "18: a duplicate open fails the first room")   \
   X(kCloseForgetsOps, "close-forgets-ops", "18: close on a live room forgets its operations")              \
   X(kEmptyLegNeedsNoDone, "empty-leg-needs-no-done", "19: a leg without pages seals without DONE")         \
-  X(kCountProofs, "count-proofs", "19: chunks are counted by number of proofs, not as a set")              \
-  X(kManifestNotChecked, "manifest-not-checked", "19: tokens and bytes of the manifest are not compared")  \
   X(kTerminalNotSticky, "terminal-not-sticky", "law 5: a late DONE revives a failed leg")                  \
   X(kLastCauseWins, "last-cause-wins", "law 5: the last cause wins")                                       \
   X(kBootstrapHitsGranted, "bootstrap-hits-granted",                                                       \

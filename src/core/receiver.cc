@@ -177,6 +177,7 @@ void Engine::State::emit_grant(Peer& p, Room& r, Leg& leg) {
   p.out[leg.number] = {r.handle, index};
   r.granted_at = acc();
   owe_grant(p, r, leg);
+  if (mut(Mutant::kEmptyLegNeedsNoDone)) try_seal(r, leg);
 }
 
 void Engine::State::owe_grant(Peer& p, Room& r, const Leg& leg) {
@@ -303,7 +304,6 @@ void Engine::State::proven(Room& r, Leg& leg, std::uint32_t chunk, std::uint64_t
   if (r.failing || (leg.state != LegState::kGranted && leg.state != LegState::kActive)) return;
   if (leg.proofs.size() <= chunk) leg.proofs.resize(chunk + 1);
   Leg::Proof& proof = leg.proofs[chunk];
-  ++leg.proof_count;
   if (proof.state == Leg::Proof::State::kProven) return;
   proof.state = Leg::Proof::State::kProven;
   proof.bytes = bytes;
@@ -326,7 +326,6 @@ std::uint64_t Engine::State::expected_bytes(const Room& r, const Peer& p) const 
 bool Engine::State::manifest_fits(Room& r, Leg& leg) {
   const Peer* p = find_peer(leg.peer);
   if (p == nullptr) return false;
-  if (mut(Mutant::kManifestNotChecked)) return true;
   const auto differ = [&](const std::string& what, std::uint64_t a, std::uint64_t b) {
     fail_room(r, cause_of(Code::kMismatch, Who::kPeer, Next::kAfterFix, r,
                           what + ": " + std::to_string(a) + " and " + std::to_string(b), &leg));
@@ -355,15 +354,12 @@ void Engine::State::try_seal(Room& r, Leg& leg) {
   if (r.failing || (leg.state != LegState::kGranted && leg.state != LegState::kActive)) return;
   const bool empty = leg.manifest.chunks.empty() && expected_bytes(r, *find_peer(leg.peer)) == 0;
   if (!leg.done && !(mut(Mutant::kEmptyLegNeedsNoDone) && empty)) return;
-  std::size_t wanted_proofs = 0;
   for (std::size_t k = 0; k < leg.manifest.chunks.size(); ++k) {
     if (leg.manifest.chunks[k].bytes == 0) continue;
-    ++wanted_proofs;
     const bool have = k < leg.proofs.size() && leg.proofs[k].state == Leg::Proof::State::kProven;
-    if (!have && !mut(Mutant::kCountProofs)) return;
+    if (!have) return;
   }
-  if (mut(Mutant::kCountProofs) && leg.proof_count < wanted_proofs) return;
-  if (!mut(Mutant::kCountProofs) && !manifest_fits(r, leg)) return;
+  if (!manifest_fits(r, leg)) return;
   if (leg.reads > 0) return;
   if (leg.loan_live) {
     if (!leg.loan_revoking) {

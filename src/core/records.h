@@ -42,7 +42,6 @@ struct Leg {
     LoanId loan;  // pull: the sender's loan that was read
   };
   std::vector<Proof> proofs;  // by chunk
-  std::uint32_t proof_count = 0;  // number of proofs taken (mutant kCountProofs)
   std::uint32_t reads = 0;  // pull: operations not quiesced
   std::uint64_t bytes = 0;  // proven
   RunCursor cursor;  // pull: where the next chunk goes

@@ -201,8 +201,23 @@ void Users::open(std::uint32_t id) {
   // A prefill engine may compute before it knows that decode is there: then it pushes the whole prompt.
   const bool early = p.role == Role::kSender && !p.probe && world_.rng().chance(0.2);
   if (early) plan(id, UserStep::kPush, world_.between(Duration{0}, milliseconds(10)));
+  const bool duplicate = p.duplicate;
+  const std::uint32_t first = duplicate ? first_of(p) : id;
+  const bool failing = participants_[first].failing;
   world_.feed(p.node, in);
+  if (duplicate && participants_[first].failing && !failing)
+    world_.laws().broken(Law::kStatus, "a duplicate open fails the room that was there first");
   plan_mischief(id);
+}
+
+// The participant whose room a duplicate open names again.
+std::uint32_t Users::first_of(const Participant& duplicate) const {
+  for (std::uint32_t k = 0; k < participants_.size(); ++k) {
+    const Participant& p = participants_[k];
+    if (!p.duplicate && p.request == duplicate.request && p.node == duplicate.node && p.role == duplicate.role)
+      return k;
+  }
+  return static_cast<std::uint32_t>(&duplicate - participants_.data());
 }
 
 void Users::plan_mischief(std::uint32_t id) {

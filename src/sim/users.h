@@ -133,6 +133,7 @@ class Users {
   void take_back(Participant&);
   void release_chunk(Participant&, Participant::Pushed&);
   void abort(Participant&, Code, std::int32_t status);
+  std::uint32_t first_of(const Participant& duplicate) const;
   void plan_mischief(std::uint32_t participant);
   void add_participant(std::uint32_t request, std::uint32_t node, std::uint32_t index, Role,
                        Duration after = Duration{0});
