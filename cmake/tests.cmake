@@ -78,6 +78,7 @@ kvferry_add_tests(golden LINK ${all} DEFINE ${binaries})
 kvferry_add_tests(regression LINK ${all} DEFINE ${binaries})
 kvferry_add_tests(e2e LINK ${all} DEFINE ${binaries})
 kvferry_add_scripts(e2e)
+kvferry_add_tests(planner LINK kvferry_planner)
 kvferry_add_tests(sim LINK kvferry_simcli)
 
 foreach(program IN ITEMS kvferry kvferry-sim)

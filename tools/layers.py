@@ -22,6 +22,7 @@ ARROWS = {
     "base": {"api"},
     "wire": {"api", "base"},
     "core": {"api", "base"},
+    "planner": {"api", "base"},
     "config": {"api", "base"},
     "control": WING,
     "transport": WING,
@@ -53,7 +54,7 @@ IMPURE = [
     "iostream", "fstream", "filesystem", "random", "csignal", "ctime", "time.h", "unistd.h", "fcntl.h", "poll.h",
     "pthread.h", "signal.h", "sys/*", "netinet/*", "arpa/*", "boost/*", "spdlog/*", "nlohmann/*", "CLI/*",
 ]
-PURE_MODULES = {"core", "wire", "sim"}
+PURE_MODULES = {"core", "planner", "wire", "sim"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
