@@ -45,7 +45,7 @@ namespace kvferry::sim {
   X(kSkew, "clock skew", 0.5, 1.0) /* per node */                                                \
   X(kShrink, "limits shrunk", 0.5, 1.0) /* per limit */                                          \
   X(kFastDeadlines, "short deadlines", 1.0, 1.0)                                                 \
-  X(kDoubleNotice, "double notice", 0.01, 0.3) /* per operation: Arrived is told twice */ \
+  X(kDoubleNotice, "double notice", 0.01, 0.3) /* per operation: Arrived is told twice */        \
   X(kTornFrame, "torn frame", 0.005, 0.3) /* per frame: its bytes come in two pieces */          \
   X(kBadPrefix, "bad prefix", 0.0002, 0.004) /* per frame: a length above the limit */           \
   X(kRegistryRestart, "registry restart", 0.02, 0.3) /* per second: away, then empty */          \

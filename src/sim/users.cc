@@ -214,7 +214,8 @@ void Users::open(std::uint32_t id) {
 std::uint32_t Users::first_of(const Participant& duplicate) const {
   for (std::uint32_t k = 0; k < participants_.size(); ++k) {
     const Participant& p = participants_[k];
-    if (!p.duplicate && p.request == duplicate.request && p.node == duplicate.node && p.role == duplicate.role)
+    if (!p.duplicate && p.request == duplicate.request && p.node == duplicate.node &&
+        p.role == duplicate.role)
       return k;
   }
   return static_cast<std::uint32_t>(&duplicate - participants_.data());

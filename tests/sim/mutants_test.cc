@@ -1,5 +1,5 @@
-// Each rule is removed in turn, and something notices: by what is written in mutants.txt, one line a mutant. A rule whose
-// removal nothing notices is not proven by anything.
+// Each rule is removed in turn, and something notices: by what is written in mutants.txt, one line a mutant.
+// A rule whose removal nothing notices is not proven by anything.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ class MutantIsCaught : public ::testing::TestWithParam<Catcher> {};
 
 TEST_P(MutantIsCaught, By) {
   const Catcher& c = GetParam();
-  if (c.how == "open") GTEST_SKIP() << "no shape and no seed notices this switch yet: it proves nothing so far";
+  if (c.how == "open")
+    GTEST_SKIP() << "no shape and no seed notices this switch yet: it proves nothing so far";
   const auto removed = removed_by_name(c.mutant);
   ASSERT_TRUE(removed.has_value()) << removed.error().line();
   if (c.how == "explore") {
@@ -50,7 +51,9 @@ TEST_P(MutantIsCaught, By) {
     const ExploreResult r = explore(*shape, o);
     ASSERT_TRUE(r.broken.has_value()) << "the search does not notice";
     EXPECT_EQ(r.broken->law.substr(0, 2), c.law) << r.broken->text;
-    if (c.model) EXPECT_LE(r.broken->steps.size(), 15U);
+    if (c.model) {
+      EXPECT_LE(r.broken->steps.size(), 15U);
+    }
     return;
   }
   ASSERT_EQ(c.how, "sim");
