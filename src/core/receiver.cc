@@ -418,7 +418,7 @@ void Engine::State::on_fail(Peer& p, const wire::Fail& m) {
   pay_all(p, kind_of<wire::Grant>(), m.grant);
   if (m.drained) leg->remote_drained = true;
   if (!r->failing)
-    fail_room(*r, m.cause, leg);
+    fail_room(*r, theirs(m.cause), leg);
   else if (m.drained)
     maybe_quiet(*r, *leg);
   ack(p, What::kFail, m.grant, 0, false, Outcome::kFailed);

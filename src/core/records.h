@@ -59,6 +59,12 @@ struct Leg {
   std::uint32_t refused_chunk = 0;
 };
 
+// A cause that came over the wire: what was local there is the peer's doing here.
+inline Cause theirs(Cause c) {
+  if (c.who == Who::kLocal) c.who = Who::kPeer;
+  return c;
+}
+
 struct Chunk {  // sender: one push
   std::uint32_t passed = 0;  // legs that need it no more, apart from holds
   ChunkSpec spec;

@@ -330,7 +330,7 @@ void Engine::State::on_revoke(Peer& p, const wire::Revoke& v) {
     g.revoke_asked = true;
     if (mut(Mutant::kRevokedWhileRunning))
       owe(p, {kind_of<wire::Revoked>(), v.grant, 0}, wire::Revoked{v.grant});
-    fail_room(r, v.cause, leg);
+    fail_room(r, theirs(v.cause), leg);
   } else {
     g.revoke_asked = true;
   }
@@ -346,12 +346,12 @@ void Engine::State::revoke_unbound(Peer& p, const wire::Revoke& v, bool known) {
   Room* r = find_live(v.room, Role::kSender);
   if (r != nullptr && (r->tag == v.tag || mut(Mutant::kNoTag))) {
     const bool taken = v.leg < r->legs.size() && r->legs[v.leg].peer.value != 0;
-    if (!taken) fail_room(*r, v.cause);
+    if (!taken) fail_room(*r, theirs(v.cause));
     if (!taken) told_by_revoke(v.room, v.tag, v.leg);
     return;
   }
   if (told_by_revoke(v.room, v.tag, v.leg)) return;
-  add_recall(v.room, Recall{p.id, v.grant, v.leg, v.tag, v.cause, now + cfg.deadlines.tombstone});
+  add_recall(v.room, Recall{p.id, v.grant, v.leg, v.tag, theirs(v.cause), now + cfg.deadlines.tombstone});
 }
 
 // The failed room of that attempt: this leg is told by its own REVOKE, so a later GRANT of it is a new

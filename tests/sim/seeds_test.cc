@@ -72,7 +72,7 @@ TEST(Seeds, SlowTwentyThousandHoldAndMeetEveryCell) {
   for (const CoverageRow& row : rows_of(r.coverage)) {
     if (row.excuse.empty()) {
       EXPECT_GE(row.hits, 100U) << row.what
-                               << " is hardly ever met: draw it more often, or say why it cannot be";
+                                << " is hardly ever met: draw it more often, or say why it cannot be";
     } else {
       EXPECT_EQ(row.hits, 0U) << row.what << " is met, although: " << row.excuse;
     }

@@ -241,6 +241,19 @@ TEST_F(EngineRegression, WhatIsOverdueWhenArmedIsNoGap) {
   EXPECT_EQ(net->nodes[d].engine->counters().gaps, 0U);
 }
 
+// The reason of an abort says whose doing it was: local where the user aborted, the peer's at the other end.
+TEST_F(EngineRegression, AnAbortIsThePeersDoingAtTheOtherEnd) {
+  start(Kind::kPush);
+  const Handle s = sender(1, 0), r = receiver(1, 0);
+  net->settle();
+  grant(r, 3);
+  net->settle();
+  abort(p, s, "client went away");
+  net->settle();
+  EXPECT_EQ(net->nodes[p].causes[s.slot].who, Who::kLocal);
+  EXPECT_EQ(net->nodes[d].causes[r.slot].who, Who::kPeer);
+}
+
 // Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
 TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
   net = std::make_unique<Net>(Kind::kPush);
