@@ -101,9 +101,9 @@ struct Operation {
 
 struct Event {
   enum class Kind : std::uint8_t {
-    // op, error (ok = done); exactly once per accepted post. kRefused by kPeer says that the lender recalled
-    // its
-    // loan: the core then waits for the lender's own reason. Any other error fails the room at once.
+    // op, error (ok = done); exactly once per accepted post. kRefused by kPeer: the lender recalled its loan,
+    // and the core waits for its reason. Any other error of a write fails the room at once; a read is tried
+    // again at the next OFFER.
     kCompleted,
     kQuiesced,  // op: nothing of it can move any more; exactly once, with or after kCompleted
     kArrived,  // peer, loan (ours), bytes, notice: these bytes are in place and visible

@@ -26,8 +26,8 @@ class Writer {
   Writer& operator<<(LoanId l) { return *this << l.slot << l.serial; }
   Writer& operator<<(const Tag& t) { return *this << t.attempt << t.tokens << t.last_block_hash; }
   Writer& operator<<(const Incarnation& i) { return *this << i.started_ms << i.random; }
-  Writer& operator<<(
-      const Cause& c) {  // whole: it travels in REVOKE and FAIL, and frames are told apart by it
+  // A cause whole: it travels in REVOKE and FAIL, and frames are told apart by it.
+  Writer& operator<<(const Cause& c) {
     out_ += c.what;
     out_ += '\0';
     out_ += c.why;

@@ -166,9 +166,11 @@ bool Engine::State::meet_bound(Peer& p, Room& r, GrantIn& g) {
 // was lost), and the new grant is for the next open.
 bool Engine::State::was_sealed(Peer& p, GrantNumber bound, GrantIn& g) {
   if (g.grant.sealed != bound || mut(Mutant::kSealedNotTold)) return false;
-  const auto old = p.in.find(bound);
-  if (old == p.in.end()) return false;
+  if (!p.in.contains(bound)) return false;
   park(p, g);
+  const auto old =
+      p.in.find(bound);  // parking may end a peer that leaves too much unanswered, and this with it
+  if (old == p.in.end()) return true;
   if (old->second.outstanding >
       0) {  // pull: its RELEASEs were lost; DONE follows the loans and is answered Sealed
     pay_all(p, kind_of<wire::Offer>(), bound);

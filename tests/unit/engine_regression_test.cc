@@ -121,13 +121,9 @@ TEST_F(EngineRegression, AfterARecallTheNextAttemptIsServed) {
 // A silent peer is fenced (the next path) and at last forgotten here, but remembers us: we go on above what
 // it knows.
 TEST_F(EngineRegression, AForgottenPeerIsMetAgainOnANewerPath) {
-  net = std::make_unique<Net>(Kind::kLanded);
   EngineConfig c;
   c.deadlines.tombstone = 4s;
-  p = net->add("prefill");
-  d = net->add("decode", c);
-  net->endpoint_names[0] = "prefill:1";
-  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  start(Kind::kLanded, {}, c);
   const auto move = [&](std::uint64_t number, std::uint32_t slot) {
     const Handle s = sender(number, slot), r = receiver(number, slot);
     net->settle();
@@ -154,13 +150,9 @@ TEST_F(EngineRegression, AForgottenPeerIsMetAgainOnANewerPath) {
 // A GRANT that is still coming in parts when its peer is given up for dead: FAIL(drained) is said, so when
 // that peer is back and says the GRANT again it is not taken.
 TEST_F(EngineRegression, AGrantInPartsIsNotTakenAfterItsFail) {
-  net = std::make_unique<Net>(Kind::kLanded);
   EngineConfig c;
   c.limits.page_runs_per_part = 1;
-  p = net->add("prefill", c);
-  d = net->add("decode", c);
-  net->endpoint_names[0] = "prefill:1";
-  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  start(Kind::kLanded, c, c);
   const Handle s = sender(1, 0), r = receiver(1, 0);
   net->settle();
   GrantSpec spec;
@@ -221,14 +213,9 @@ TEST_F(EngineRegression, AParkedGrantOfALostPeerFailsTheOpen) {
 // Debts that fell due while the connection was down are said at once when it is back; that is no pause of
 // ours, so the deadlines that accuse others do not move.
 TEST_F(EngineRegression, WhatIsOverdueWhenArmedIsNoGap) {
-  start(Kind::kLanded);
   EngineConfig patient;
   patient.deadlines.grace = 60s;
-  net = std::make_unique<Net>(Kind::kLanded);
-  p = net->add("prefill", patient);
-  d = net->add("decode", patient);
-  net->endpoint_names[0] = "prefill:1";
-  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  start(Kind::kLanded, patient, patient);
   const Handle r = receiver(1, 0);
   net->settle();
   grant(r, 3);
@@ -256,13 +243,9 @@ TEST_F(EngineRegression, AnAbortIsThePeersDoingAtTheOtherEnd) {
 
 // Rooms that end before their GRANT take numbers too: beyond the window they wait for their answers.
 TEST_F(EngineRegression, RecallsStayWithinTheWindow) {
-  net = std::make_unique<Net>(Kind::kPush);
   EngineConfig small;
   small.limits.grant_window = 64;
-  p = net->add("prefill", small);
-  d = net->add("decode", small);
-  net->endpoint_names[0] = "prefill:1";
-  net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
+  start(Kind::kPush, small, small);
   std::vector<Handle> rooms;
   for (std::uint32_t k = 0; k < 100; ++k) rooms.push_back(receiver(1 + k, k));
   net->settle();

@@ -12,10 +12,10 @@ namespace kvferry::core::test {
 
 class EngineStory : public ::testing::Test {
  protected:
-  void start(Kind kind) {
+  void start(Kind kind, const EngineConfig& prefill = {}, const EngineConfig& decode = {}) {
     net = std::make_unique<Net>(kind);
-    p = net->add("prefill");
-    d = net->add("decode");
+    p = net->add("prefill", prefill);
+    d = net->add("decode", decode);
     net->endpoint_names[0] = "prefill:1";
     net->feed(d, in::Endpoint{EndpointId{0}, "prefill:1"});
   }
